@@ -121,7 +121,7 @@ class Coordinator(ABC, Generic[M]):
         return java_hash(name) % self.partition_count
 
     def call(self, name: str, operation: Callable[[M, ReplyFuture, int], DecisionOrSteps]) -> Any:
-        """Run an operation on the state machine of a name, with the time in ms. Returns the answer,
+        """Run an operation on the state machine of a name, with the time in ms. Returns the result,
         or an awaitable of it. Raises ApiError, or the awaitable does: NOT_COORDINATOR,
         COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, and errors of the operation."""
         return self._require_runner(name).call(operation)

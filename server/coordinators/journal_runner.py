@@ -288,7 +288,7 @@ class JournalRunner(Generic[M]):
     # -- requests -------------------------------------------------------------------------
 
     def call(self, operation: Callable[[M, ReplyFuture, int], DecisionOrSteps]) -> Any:
-        """Run an operation on the state machine. Returns the answer, or an awaitable of it if
+        """Run an operation on the state machine. Returns the response, or an awaitable of it if
         records have to be committed first. ApiError from either."""
         self._admit()
         reply_future = ReplyFuture()

@@ -275,10 +275,10 @@ class MarkerWriter:
         )
         txn.appended.pop(key, None)
         txn.sent[key] = None
-        peers.send(leader, RemoteMarker(end, key, partial(self._answered, txn, key)))
+        peers.send(leader, RemoteMarker(end, key, partial(self._responded, txn, key)))
         return True
 
-    def _answered(self, txn: _PendingTxn, key: PartitionKey, code: ErrorCode) -> None:
+    def _responded(self, txn: _PendingTxn, key: PartitionKey, code: ErrorCode) -> None:
         """Another broker has written a marker, or could not."""
         del txn.sent[key]
         if txn.is_dropped:
@@ -337,15 +337,15 @@ class MarkerWriter:
         if txn.is_dropped:
             return
         try:
-            answer = self._transactions.call(
+            result = self._transactions.call(
                 markers.transactional_id,
                 lambda shard, future, now_ms: shard.markers_written(markers, future, now_ms),
             )
         except Exception as failure:
             self._completion_done(txn, failure)
         else:
-            if asyncio.isfuture(answer):
-                answer.add_done_callback(lambda _: self._completion_done(txn, answer.exception()))
+            if asyncio.isfuture(result):
+                result.add_done_callback(lambda _: self._completion_done(txn, result.exception()))
             else:
                 self._completion_done(txn, None)
 

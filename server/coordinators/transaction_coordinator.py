@@ -161,14 +161,14 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         )
         try:
             if add:
-                answer = self.call(transactional_id, add_partitions_operation(asked))
+                result = self.call(transactional_id, add_partitions_operation(asked))
             else:
-                answer = self.read(transactional_id, lambda shard, now_ms: shard.verify(asked))
+                result = self.read(transactional_id, lambda shard, now_ms: shard.verify(asked))
         except ApiError as refusal:
             return [refusal.code] * len(partitions)
-        if asyncio.isfuture(answer):
-            return _codes_when_done(answer, len(partitions))
-        return _codes(answer, len(partitions))
+        if asyncio.isfuture(result):
+            return _codes_when_done(result, len(partitions))
+        return _codes(result, len(partitions))
 
     async def _count_when_done(self, codes: Awaitable[Codes], asked_s: float) -> Codes:
         return self._count_verification(await codes, asked_s)
@@ -235,17 +235,17 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
 def add_partitions_operation(
     asked: AddPartitions,
 ) -> Callable[[TransactionShard, ReplyFuture, int], DecisionOrSteps]:
-    """The operation that adds partitions to a transaction; its answer is None."""
+    """The operation that adds partitions to a transaction; its result is None."""
     return lambda shard, future, now_ms: shard.add_partitions(asked, future, now_ms)
 
 
-async def _codes_when_done(answer: Awaitable[Any], count: int) -> Codes:
+async def _codes_when_done(result: Awaitable[Any], count: int) -> Codes:
     try:
-        return _codes(await answer, count)
+        return _codes(await result, count)
     except ApiError as refusal:
         return [refusal.code] * count
 
 
-def _codes(answer: Codes | None, count: int) -> Codes:
-    """A code for each of `count` partitions. `answer` is None if all of them were added."""
-    return [ErrorCode.NONE] * count if answer is None else answer
+def _codes(result: Codes | None, count: int) -> Codes:
+    """A code for each of `count` partitions. `result` is None if all of them were added."""
+    return [ErrorCode.NONE] * count if result is None else result

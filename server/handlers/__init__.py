@@ -1,6 +1,6 @@
 """The request handlers, one module per API, named as in `kavka.wire.apis`.
 
-A handler is a plain function `(broker, context, request) -> answer`. It authorizes the request,
+A handler is a plain function `(broker, context, request) -> result`. It authorizes the request,
 calls one part of the broker, maps the results to partitions and returns the response; or an
 awaitable, only if it must wait. It handles no bytes and no files, and checks the version only
 where the response differs.

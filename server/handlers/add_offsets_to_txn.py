@@ -36,11 +36,11 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         context,
         asked.transactional_id,
         add_partitions_operation(asked),
-        _answer,
+        _response,
         AddOffsetsToTxnResponse,
         fenced_since=FENCED_SINCE,
     )
 
 
-def _answer(nothing: None) -> AddOffsetsToTxnResponse:
+def _response(nothing: None) -> AddOffsetsToTxnResponse:
     return AddOffsetsToTxnResponse()

@@ -59,7 +59,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
             if number % TRANSACTIONS_PER_STEP == 0:
                 yield None
 
-    def answer() -> Steps[AddPartitionsToTxnResponse]:
+    def respond() -> Steps[AddPartitionsToTxnResponse]:
         results = []
         for number, one in enumerate(additions, 1):
             results.append(TransactionResult(one.transactional_id, (yield from one.results)))
@@ -69,7 +69,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
             return AddPartitionsToTxnResponse(results_by_transaction=results)
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results[0].topic_results)
 
-    return calls.run(context, steps(), answer)
+    return calls.run(context, steps(), respond)
 
 
 class _Asked(NamedTuple):
@@ -130,7 +130,7 @@ class _Addition:
         elif not self.transactional_id:
             self._failed(ErrorCode.INVALID_REQUEST)
         else:
-            calls.submit(self._call, self._answered, self._failed)
+            calls.submit(self._call, self._responded, self._failed)
 
     def _check_partitions(self) -> Iterator[tuple[TopicPartition, ErrorCode]]:
         for topic in self._asked.topics:
@@ -168,7 +168,7 @@ class _Addition:
             return transactions.read(self.transactional_id, lambda shard, _: shard.verify(asked))
         return transactions.call(self.transactional_id, add_partitions_operation(asked))
 
-    def _answered(self, codes: Sequence[ErrorCode] | None) -> None:
+    def _responded(self, codes: Sequence[ErrorCode] | None) -> None:
         if codes is None:
             self._all(ErrorCode.NONE)
         else:

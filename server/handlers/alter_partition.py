@@ -73,12 +73,12 @@ def _topics(
     topics: dict[str, list[PartitionResponse]] = {}
     ids = {tp.topic: one.topic_id for tp, one in wanted.items()}
     for tp, result in results.items():
-        topics.setdefault(tp.topic, []).append(_answer(tp.partition, result, version))
+        topics.setdefault(tp.topic, []).append(_response(tp.partition, result, version))
     for name, partitions in topics.items():
         yield TopicResponse(name, ids[name], partitions)
 
 
-def _answer(index: int, result: StoredState | ApiError, version: int) -> PartitionResponse:
+def _response(index: int, result: StoredState | ApiError, version: int) -> PartitionResponse:
     if isinstance(result, ApiError):
         code = result.code
         if code is ErrorCode.INELIGIBLE_REPLICA and version < TOPIC_IDS_SINCE:

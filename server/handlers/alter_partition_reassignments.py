@@ -42,7 +42,7 @@ async def _reassign(broker: Broker, request: Any) -> AlterPartitionReassignments
     ]
     errors = await broker.controller.reassign(wanted, timeout_ms=request.timeout_ms)
     remaining = iter(errors)
-    answer = AlterPartitionReassignmentsResponse(
+    response = AlterPartitionReassignmentsResponse(
         [
             TopicResponse(
                 topic.name,
@@ -51,8 +51,8 @@ async def _reassign(broker: Broker, request: Any) -> AlterPartitionReassignments
             for topic in request.topics
         ]
     )
-    answer.allow_replication_factor_change = request.allow_replication_factor_change
-    return answer
+    response.allow_replication_factor_change = request.allow_replication_factor_change
+    return response
 
 
 def _partition(index: int, error: ApiError | None) -> PartitionResponse:

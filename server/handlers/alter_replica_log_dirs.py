@@ -44,13 +44,13 @@ def _alter(broker: Broker, request: Any) -> Steps[AlterReplicaLogDirsResponse]:
         for topic in directory.topics
         for index in topic.partitions
     }
-    answers: dict[str, list[PartitionResponse]] = {}
+    responses: dict[str, list[PartitionResponse]] = {}
     for done, ((name, index), path) in enumerate(wanted.items(), 1):
-        answers.setdefault(name, []).append(_partition(broker, name, index, path))
+        responses.setdefault(name, []).append(_partition(broker, name, index, path))
         if done % PARTITIONS_PER_STEP == 0:
             yield None
     return AlterReplicaLogDirsResponse(
-        [TopicResponse(name, partitions) for name, partitions in answers.items()]
+        [TopicResponse(name, partitions) for name, partitions in responses.items()]
     )
 
 

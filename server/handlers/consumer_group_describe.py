@@ -46,7 +46,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     descriptions: list[_Description] = []
     asks_operations = request.include_authorized_operations
 
-    def answer() -> Steps[ConsumerGroupDescribeResponse]:
+    def respond() -> Steps[ConsumerGroupDescribeResponse]:
         ordered = sorted(descriptions, key=lambda one: one.may)
         groups, pauses = [], PauseCounter()
         for one in ordered:
@@ -61,7 +61,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     def steps() -> Steps[None]:
         yield from each(request.group_ids, ask, GROUPS_PER_STEP)
 
-    return calls.run(context, steps(), answer)
+    return calls.run(context, steps(), respond)
 
 
 class _Description:
@@ -179,5 +179,5 @@ def _assignment(partitions: Mapping[UUID, Sequence[int]], name_of: Any) -> Steps
     return Assignment(described)
 
 
-def _nothing(answer: object) -> None:
+def _nothing(result: object) -> None:
     """The callback above has stored the result already."""

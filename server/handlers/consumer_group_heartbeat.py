@@ -36,13 +36,13 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         _check_access(broker, context, request)
         _check(broker, context.version, request)
         asked = _asked(broker, context, request)
-        answer = broker.groups.call(asked.group_id, partial(_call_shard, asked))
+        result = broker.groups.call(asked.group_id, partial(_call_shard, asked))
     except ApiError as failure:
         return _failed(failure)
     return (
-        _response(answer)
-        if isinstance(answer, HeartbeatResult)
-        else _await_answer(broker, context, answer)
+        _response(result)
+        if isinstance(result, HeartbeatResult)
+        else _await_response(broker, context, result)
     )
 
 
@@ -147,11 +147,11 @@ def _call_shard(
     return shard.consumer.heartbeat(asked, future, now_ms)
 
 
-async def _await_answer(
-    broker: Broker, context: RequestContext, answer: Awaitable[HeartbeatResult]
+async def _await_response(
+    broker: Broker, context: RequestContext, pending: Awaitable[HeartbeatResult]
 ) -> Response:
     try:
-        result = await answer
+        result = await pending
     except ApiError as failure:
         return _failed(failure)
     response = _response(result)
@@ -160,14 +160,14 @@ async def _await_answer(
     return response
 
 
-def _response(answer: HeartbeatResult) -> ConsumerGroupHeartbeatResponse:
+def _response(result: HeartbeatResult) -> ConsumerGroupHeartbeatResponse:
     assignment = None
-    if answer.assignment is not None:
-        assignment = Assignment([TopicPartitions(*one) for one in answer.assignment.items()])
+    if result.assignment is not None:
+        assignment = Assignment([TopicPartitions(*one) for one in result.assignment.items()])
     return ConsumerGroupHeartbeatResponse(
-        member_id=answer.member_id,
-        member_epoch=answer.member_epoch,
-        heartbeat_interval_ms=answer.heartbeat_interval_ms,
+        member_id=result.member_id,
+        member_epoch=result.member_epoch,
+        heartbeat_interval_ms=result.heartbeat_interval_ms,
         assignment=assignment,
     )
 

@@ -50,13 +50,13 @@ async def _create(
         timeout_ms=request.timeout_ms,
         validate_only=request.validate_only,
     )
-    answers = refused
+    responses = refused
     for name, error in results.items():
-        answer = TopicResponse(name)
+        response = TopicResponse(name)
         if error is not None:
-            answer.error_code, answer.error_message = error.code, error.message
-        answers.append(answer)
-    return CreatePartitionsResponse(answers)
+            response.error_code, response.error_message = error.code, error.message
+        responses.append(response)
+    return CreatePartitionsResponse(responses)
 
 
 def _new_partitions(topic: Any) -> NewPartitions:

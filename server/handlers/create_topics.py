@@ -31,7 +31,7 @@ _SETTINGS_SINCE: Final = 5
 READ_PER_STEP: Final = 500
 """Topics checked in one slice, at a microsecond each."""
 
-ANSWERS_PER_STEP: Final = 10
+RESPONSES_PER_STEP: Final = 10
 """Topics put into the response in one slice, at 250 us each with their configs."""
 
 
@@ -93,12 +93,12 @@ async def _create(
         timeout_ms=request.timeout_ms,
         validate_only=context.version >= 1 and request.validate_only,
     )
-    answers: list[TopicResponse] = []
+    responses: list[TopicResponse] = []
     for topic in wanted:
-        if len(answers) % ANSWERS_PER_STEP == ANSWERS_PER_STEP - 1:
+        if len(responses) % RESPONSES_PER_STEP == RESPONSES_PER_STEP - 1:
             await broker.tasks.sleep(0)
-        answers.append(_answer(broker, context, topic, results[topic.name]))
-    return CreateTopicsResponse([*answers, *refused.values()])
+        responses.append(_topic_response(broker, context, topic, results[topic.name]))
+    return CreateTopicsResponse([*responses, *refused.values()])
 
 
 def _new_topic(topic: Any) -> NewTopic:
@@ -120,31 +120,31 @@ def _configs(topic: Any) -> dict[str, str | None]:
     return configs
 
 
-def _answer(
+def _topic_response(
     broker: Broker, context: RequestContext, topic: Any, result: TopicResult
 ) -> TopicResponse:
-    answer = TopicResponse(
+    response = TopicResponse(
         topic.name,
         result.topic_id,
         error_code=result.code,
         error_message=result.message,
     )
     if result.code != ErrorCode.NONE:
-        return answer
+        return response
     overrides = {config.name: config.value for config in topic.configs}
     for warning in topic_warnings(overrides):
         logger.warning("topic %s: %s", topic.name, warning)
     if context.version < _SETTINGS_SINCE:
-        return answer
+        return response
     if not broker.authorizer.allows(
         context, Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name
     ):
-        answer.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        return answer
-    answer.num_partitions = result.num_partitions
-    answer.replication_factor = result.replication_factor
-    answer.configs = [
+        response.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return response
+    response.num_partitions = result.num_partitions
+    response.replication_factor = result.replication_factor
+    response.configs = [
         TopicConfig(entry.name, entry.value, entry.read_only, entry.source, entry.is_sensitive)
         for entry in describe.topic_entries(broker.settings, overrides)
     ]
-    return answer
+    return response

@@ -28,7 +28,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     calls = GroupCalls(broker, API)
     deletions: list[_Deletion] = []
 
-    def answer() -> DeleteGroupsResponse:
+    def respond() -> DeleteGroupsResponse:
         ordered = sorted(deletions, key=lambda one: not one.may)
         return DeleteGroupsResponse([one.result for one in ordered])
 
@@ -40,7 +40,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
             if number % GROUPS_PER_STEP == 0:
                 yield None
 
-    return calls.run(context, steps(), answer)
+    return calls.run(context, steps(), respond)
 
 
 class _Deletion:
@@ -60,7 +60,7 @@ class _Deletion:
             self._waits = True
             calls.call(self.result.group_id, self._delete, _nothing, self._failed)
             if self._waits:  # the call is still queued
-                yield from calls.wait_for_answers()
+                yield from calls.wait_for_results()
             elif not self._done:
                 yield None
 
@@ -75,5 +75,5 @@ class _Deletion:
         self.result.error_code = code
 
 
-def _nothing(answer: object) -> None:
+def _nothing(result: object) -> None:
     """`_delete` has stored the result already."""

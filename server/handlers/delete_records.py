@@ -3,7 +3,7 @@
 Promises: after the response nothing before the offset is read, here or from a follower that is
 live; segments entirely before it are deleted by the next retention check, and the new log start
 offset is checkpointed within the checkpoint's interval, as in Apache Kafka. A follower that has not
-followed within the request's timeout does so later: the answer is REQUEST_TIMED_OUT.
+followed within the request's timeout does so later: the response is REQUEST_TIMED_OUT.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     return begun if isinstance(begun, DeleteRecordsResponse) else _await_response(begun)
 
 
-async def _await_response(answer: Any) -> DeleteRecordsResponse:
-    while not isinstance(answer, DeleteRecordsResponse):
-        answer = await answer
-    return answer
+async def _await_response(result: Any) -> DeleteRecordsResponse:
+    while not isinstance(result, DeleteRecordsResponse):
+        result = await result
+    return result
 
 
 class _Waiting(NamedTuple):
-    """A partition with followers, the offset up to which its records go, and its answer."""
+    """A partition with followers, the offset up to which its records go, and its response."""
 
     replica: Replica
     wanted: int
-    answer: PartitionResponse
+    response: PartitionResponse
 
 
 class _Deletion:
@@ -70,14 +70,14 @@ class _Deletion:
 
     def begin(self, request: Any) -> Steps[Any]:
         """The response, or an awaitable of it."""
-        answers: dict[str, list[PartitionResponse]] = {}
+        responses: dict[str, list[PartitionResponse]] = {}
         try:
             for done, (name, index, offset) in enumerate(_asked(request), 1):
-                answers.setdefault(name, []).append(self._partition(name, index, offset))
+                responses.setdefault(name, []).append(self._partition(name, index, offset))
                 if done % PARTITIONS_PER_STEP == 0:
                     yield None
             response = DeleteRecordsResponse(
-                [TopicResponse(name, partitions) for name, partitions in answers.items()]
+                [TopicResponse(name, partitions) for name, partitions in responses.items()]
             )
             if self._waiting:
                 return self._wait(response, request.timeout_ms)
@@ -95,27 +95,27 @@ class _Deletion:
                 raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
             replica = broker.replicas.leader(name, index)
             wanted = replica.high_watermark if offset == HIGH_WATERMARK else offset
-            answer = PartitionResponse(index, replica.delete_before(wanted))
+            response = PartitionResponse(index, replica.delete_before(wanted))
         except ApiError as refusal:
             return PartitionResponse(index, error_code=refusal.code)
         if replica.partition.followers:
             if self._noted is None:
                 self._noted = broker.purgatory.note_changes()
-            one = _Waiting(replica, wanted, answer)
+            one = _Waiting(replica, wanted, response)
             if not self._is_done(one):
                 self._waiting[replica.key] = self._waiting[replica.start_key] = one
-        return answer
+        return response
 
     def _is_done(self, one: _Waiting) -> bool:
-        """Whether nothing of a partition is left to wait for; its answer says what came of it."""
-        replica, wanted, answer = one
+        """Whether nothing of a partition is left to wait for; its response says what came of it."""
+        replica, wanted, response = one
         if not replica.is_served or not replica.partition.is_leader:
-            answer.low_watermark = UNKNOWN
-            answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            response.low_watermark = UNKNOWN
+            response.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
             return True
         start, live = replica.log.start_offset, self._broker.metadata.image.brokers
-        answer.low_watermark = replica.partition.low_watermark(start, live)
-        return answer.low_watermark >= wanted
+        response.low_watermark = replica.partition.low_watermark(start, live)
+        return response.low_watermark >= wanted
 
     def _is_complete(self) -> Steps[bool]:
         """Whether nothing is left to wait for, after a look at what has changed."""
@@ -158,7 +158,7 @@ class _Deletion:
     ) -> DeleteRecordsResponse:
         await woken
         for one in self._waiting.values():
-            one.answer.error_code = ErrorCode.REQUEST_TIMED_OUT
+            one.response.error_code = ErrorCode.REQUEST_TIMED_OUT
         return response
 
 

@@ -38,19 +38,19 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         return API.error_response(request, code, context.version)
     asked = _each_once(asked_topics(request, context.version))
     if not asked.names and not asked.ids:
-        return DeleteTopicsResponse(asked.answers)
+        return DeleteTopicsResponse(asked.responses)
     if request.timeout_ms <= 0:  # expires before the controller handles it: nothing is changed
         return API.error_response(request, ErrorCode.REQUEST_TIMED_OUT, context.version)
     to_delete = _permitted(broker, context, asked)
     if not to_delete:
-        return DeleteTopicsResponse(asked.answers)
-    return _delete(broker, request.timeout_ms, to_delete, asked.answers)
+        return DeleteTopicsResponse(asked.responses)
+    return _delete(broker, request.timeout_ms, to_delete, asked.responses)
 
 
 class _Asked(NamedTuple):
-    """A validated request; `answers` has the responses so far."""
+    """A validated request; `responses` has those so far."""
 
-    answers: list[TopicResponse]
+    responses: list[TopicResponse]
     names: list[str]
     ids: list[UUID]
     ids_twice: list[UUID]
@@ -58,12 +58,12 @@ class _Asked(NamedTuple):
 
 def _each_once(asked: list[tuple[str | None, UUID | None]]) -> _Asked:
     """Refuse ambiguous and duplicate topics, and return the rest."""
-    answers: list[TopicResponse] = []
+    responses: list[TopicResponse] = []
     names: Counter[str] = Counter()
     ids: Counter[UUID] = Counter()
 
     def refuse(name: str | None, topic_id: UUID | None, message: str) -> None:
-        answers.append(TopicResponse(name, topic_id, ErrorCode.INVALID_REQUEST, message))
+        responses.append(TopicResponse(name, topic_id, ErrorCode.INVALID_REQUEST, message))
 
     for name, topic_id in asked:
         if name is not None and topic_id is not None:
@@ -80,7 +80,7 @@ def _each_once(asked: list[tuple[str | None, UUID | None]]) -> _Asked:
     for topic_id in ids_twice:
         refuse(None, topic_id, "Duplicate topic id.")
     return _Asked(
-        answers,
+        responses,
         [name for name, count in names.items() if count == 1],
         [topic_id for topic_id, count in ids.items() if count == 1],
         ids_twice,
@@ -93,7 +93,7 @@ def _permitted(broker: Broker, context: RequestContext, asked: _Asked) -> dict[s
     to_delete: dict[str, UUID] = {}
 
     def refuse(name: str | None, topic_id: UUID | None, code: ErrorCode) -> None:
-        asked.answers.append(TopicResponse(name, topic_id, code, _MESSAGES[code]))
+        asked.responses.append(TopicResponse(name, topic_id, code, _MESSAGES[code]))
 
     for topic_id in asked.ids:
         name = image.names_by_id.get(topic_id)
@@ -115,7 +115,7 @@ def _permitted(broker: Broker, context: RequestContext, asked: _Asked) -> dict[s
         elif name in to_delete or known.topic_id in asked.ids_twice:
             to_delete.pop(name, None)
             message = "The provided topic name maps to an ID that was already supplied."
-            asked.answers.append(
+            asked.responses.append(
                 TopicResponse(name, known.topic_id, ErrorCode.INVALID_REQUEST, message)
             )
         else:
@@ -136,9 +136,9 @@ async def _delete(
     broker: Broker,
     timeout_ms: int,
     to_delete: dict[str, UUID],
-    answers: list[TopicResponse],
+    responses: list[TopicResponse],
 ) -> DeleteTopicsResponse:
     codes = await broker.controller.delete_topics(list(to_delete), timeout_ms=timeout_ms)
     for name, topic_id in to_delete.items():
-        answers.append(TopicResponse(name, topic_id, codes[name]))
-    return DeleteTopicsResponse(answers)
+        responses.append(TopicResponse(name, topic_id, codes[name]))
+    return DeleteTopicsResponse(responses)

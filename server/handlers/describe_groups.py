@@ -39,7 +39,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     descriptions: list[_Description] = []
     asks_operations = request.include_authorized_operations
 
-    def answer() -> DescribeGroupsResponse:
+    def respond() -> DescribeGroupsResponse:
         ordered = sorted(descriptions, key=lambda one: one.may)
         return DescribeGroupsResponse([one.build(asks_operations) for one in ordered])
 
@@ -54,7 +54,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
                 members = 0
                 yield None
 
-    return calls.run(context, steps(), answer)
+    return calls.run(context, steps(), respond)
 
 
 class _Description:
@@ -108,5 +108,5 @@ class _Description:
         return response
 
 
-def _nothing(answer: object) -> None:
+def _nothing(result: object) -> None:
     """The callback above has stored the result already."""

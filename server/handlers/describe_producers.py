@@ -48,13 +48,13 @@ def _describe(
         refusal = _refusal(broker, context, asked.name)
         for index in asked.partition_indexes:
             if refusal is not None:
-                answer = PartitionResponse(index, refusal.code, refusal.message)
+                response = PartitionResponse(index, refusal.code, refusal.message)
             elif described >= PRODUCERS_PER_REQUEST_MAX:
-                answer = PartitionResponse(index, ErrorCode.POLICY_VIOLATION, _TOO_MANY)
+                response = PartitionResponse(index, ErrorCode.POLICY_VIOLATION, _TOO_MANY)
             else:
-                answer = yield from _partition(broker, asked.name, index)
-                described += len(answer.active_producers)
-            partitions.append(answer)
+                response = yield from _partition(broker, asked.name, index)
+                described += len(response.active_producers)
+            partitions.append(response)
             done += 1
             if done % PRODUCERS_PER_STEP == 0:
                 yield None

@@ -60,7 +60,7 @@ def _page(
     image, asked, cursor = broker.metadata.image, bool(request.topics), request.cursor
     wanted = {topic.name: None for topic in request.topics} if asked else image.topics
     names = yield from _in_order(list(wanted), cursor.topic_name if cursor else "")
-    answer, topics, hidden = DescribeTopicPartitionsResponse(), [], []
+    response, topics, hidden = DescribeTopicPartitionsResponse(), [], []
     left = max(1, min(request.response_partition_limit, _limit(broker)))
     for count, name in enumerate(names):
         if count % ROWS_PER_STEP == ROWS_PER_STEP - 1:
@@ -70,7 +70,7 @@ def _page(
             if asked:
                 hidden.append(TopicResponse(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name))
         elif not left:
-            answer.next_cursor = CursorResponse(name, 0)
+            response.next_cursor = CursorResponse(name, 0)
             break
         elif topic is not None:
             start = cursor.partition_index if cursor and cursor.topic_name == name else 0
@@ -78,13 +78,13 @@ def _page(
             partitions = yield from _partitions(image, context, topic, range(start, end))
             topics.append(_known(broker, context, topic, partitions))
             if end < len(topic.partitions):
-                answer.next_cursor = CursorResponse(name, end)
+                response.next_cursor = CursorResponse(name, end)
                 break
             left -= len(partitions)
         elif asked:
             topics.append(_unknown(broker, context, name))
-    answer.topics = topics + hidden
-    return answer
+    response.topics = topics + hidden
+    return response
 
 
 def _limit(broker: Broker) -> int:

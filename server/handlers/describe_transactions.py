@@ -42,7 +42,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
             if number % IDS_PER_STEP == 0:
                 yield None
 
-    def answer() -> Steps[DescribeTransactionsResponse]:
+    def respond() -> Steps[DescribeTransactionsResponse]:
         states = []
         for number, one in enumerate(descriptions, 1):
             states.append((yield from one.response()))
@@ -50,7 +50,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
                 yield None
         return DescribeTransactionsResponse(states)
 
-    return calls.run(context, steps(), answer)
+    return calls.run(context, steps(), respond)
 
 
 class _Description:

@@ -34,7 +34,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         context,
         asked.transactional_id,
         partial(_call_shard, asked),
-        _answer,
+        _response,
         EndTxnResponse,
         fenced_since=FENCED_SINCE,
     )
@@ -46,5 +46,5 @@ def _call_shard(
     return shard.end(asked, future, now_ms)
 
 
-def _answer(producer: ProducerIdAndEpoch) -> EndTxnResponse:
+def _response(producer: ProducerIdAndEpoch) -> EndTxnResponse:
     return EndTxnResponse(producer_id=producer.producer_id, producer_epoch=producer.producer_epoch)

@@ -48,13 +48,13 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     )
     if makes_topic:
         return _after_creation(broker, context, request)
-    return _answer(broker, context, request)
+    return _respond(broker, context, request)
 
 
 async def _after_creation(broker: Broker, context: RequestContext, request: Any) -> Response:
     await _coordinator(broker, _kind(context, request)).create_topic()
-    answer = _answer(broker, context, request)
-    return answer if isinstance(answer, FindCoordinatorResponse) else await answer
+    result = _respond(broker, context, request)
+    return result if isinstance(result, FindCoordinatorResponse) else await result
 
 
 def _keys(context: RequestContext, request: Any) -> list[str]:
@@ -70,27 +70,27 @@ def _coordinator(broker: Broker, kind: int) -> AnyCoordinator[Any]:
     return broker.groups if kind == GROUP else broker.transactions
 
 
-def _answer(
+def _respond(
     broker: Broker, context: RequestContext, request: Any
 ) -> FindCoordinatorResponse | Awaitable[Response]:
     if context.version >= BATCHED_SINCE:
         found: list[Coordinator] = []
-        answer = FindCoordinatorResponse(coordinators=found)
+        response = FindCoordinatorResponse(coordinators=found)
         asked = cooperative.run(broker.tasks, _find_all(broker, context, request, found))
-        return answer if asked is None else _await_answer(broker, context, asked, answer)
+        return response if asked is None else _await_response(broker, context, asked, response)
     one = _find(broker, context, _kind(context, request), request.key)
     code = one.error_code
     return FindCoordinatorResponse(code, message_of(code), one.node_id, one.host, one.port)
 
 
-async def _await_answer(
+async def _await_response(
     broker: Broker,
     context: RequestContext,
     asked: Awaitable[None],
-    answer: FindCoordinatorResponse,
+    response: FindCoordinatorResponse,
 ) -> Response:
     await asked
-    return await encode_in_slices(broker.tasks, API, context, answer)
+    return await encode_in_slices(broker.tasks, API, context, response)
 
 
 def _find_all(

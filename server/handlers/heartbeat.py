@@ -28,7 +28,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         )
     except ApiError as failure:
         return _failed(failure)
-    return HeartbeatResponse(code) if isinstance(code, ErrorCode) else _await_answer(code)
+    return HeartbeatResponse(code) if isinstance(code, ErrorCode) else _await_response(code)
 
 
 def group_request(context: RequestContext, request: Any) -> HeartbeatRequest:
@@ -44,7 +44,7 @@ def check_heartbeat(group_request: HeartbeatRequest, shard: GroupShard, now_ms: 
     )
 
 
-async def _await_answer(code: Awaitable[ErrorCode]) -> HeartbeatResponse:
+async def _await_response(code: Awaitable[ErrorCode]) -> HeartbeatResponse:
     try:
         return HeartbeatResponse(await code)
     except ApiError as failure:

@@ -68,7 +68,7 @@ def _transactional(broker: Broker, context: RequestContext, request: Any) -> Any
         context,
         asked.transactional_id,
         partial(_call_shard, asked),
-        _answer,
+        _response,
         InitProducerIdResponse,
         fenced_since=FENCED_SINCE,
     )
@@ -80,7 +80,7 @@ def _call_shard(
     return shard.init_producer_id(asked, future, now_ms)
 
 
-def _answer(producer: ProducerIdAndEpoch) -> InitProducerIdResponse:
+def _response(producer: ProducerIdAndEpoch) -> InitProducerIdResponse:
     return InitProducerIdResponse(
         producer_id=producer.producer_id, producer_epoch=producer.producer_epoch
     )

@@ -33,12 +33,12 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     refusal = _refusal(broker, context, request)
     if refusal is not None:
         return JoinGroupResponse(request.member_id, refusal).for_version(context.version)
-    answer = broker.groups.call(group_id, partial(_call_shard, _asked(context, request)))
-    if isinstance(answer, JoinGroupResponse):
-        return answer.for_version(context.version)
-    if isinstance(answer, Future):
-        context.wait(answer)
-    return _await_answer(broker, context, answer)
+    result = broker.groups.call(group_id, partial(_call_shard, _asked(context, request)))
+    if isinstance(result, JoinGroupResponse):
+        return result.for_version(context.version)
+    if isinstance(result, Future):
+        context.wait(result)
+    return _await_response(broker, context, result)
 
 
 def _refusal(broker: Broker, context: RequestContext, request: Any) -> ErrorCode | None:
@@ -90,10 +90,10 @@ def _call_shard(
     return shard.classic_requests_for(asked.group_id, now_ms).join(asked, future, now_ms)
 
 
-async def _await_answer(
-    broker: Broker, context: RequestContext, answer: Awaitable[JoinGroupResponse]
+async def _await_response(
+    broker: Broker, context: RequestContext, pending: Awaitable[JoinGroupResponse]
 ) -> Response:
-    response = (await answer).for_version(context.version)
+    response = (await pending).for_version(context.version)
     if len(response.members) > MEMBERS_AT_ONCE_MAX:
         return await encode_in_slices(broker.tasks, API, context, response)
     return response

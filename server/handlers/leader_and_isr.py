@@ -19,7 +19,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
 
     async def apply() -> Any:
         leader_and_isr = read if isinstance(read, LeaderAndIsr) else await read
-        answer = await control.leader_and_isr(leader_and_isr)
-        return leader_and_isr_response(leader_and_isr, answer, context.version)
+        response = await control.leader_and_isr(leader_and_isr)
+        return leader_and_isr_response(leader_and_isr, response, context.version)
 
     return apply()

@@ -29,10 +29,10 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     group_id = request.group_id
     check_group(broker, context, Operation.READ, group_id)
     asked = LeaveRequest(group_id, _leaving_members(context.version, request))
-    answer = broker.groups.call(group_id, partial(_call_shard, asked))
-    if isinstance(answer, LeaveGroupResponse):
-        return _shaped(answer, context.version)
-    return _await_answer(broker, context, answer)
+    result = broker.groups.call(group_id, partial(_call_shard, asked))
+    if isinstance(result, LeaveGroupResponse):
+        return _shaped(result, context.version)
+    return _await_response(broker, context, result)
 
 
 def _leaving_members(version: int, request: Any) -> Iterator[LeavingMember]:
@@ -51,17 +51,17 @@ def _call_shard(
     return shard.classic_requests_for(asked.group_id, now_ms).leave(asked, future, now_ms)
 
 
-async def _await_answer(
-    broker: Broker, context: RequestContext, answer: Awaitable[LeaveGroupResponse]
+async def _await_response(
+    broker: Broker, context: RequestContext, pending: Awaitable[LeaveGroupResponse]
 ) -> Response:
-    response = _shaped(await answer, context.version)
+    response = _shaped(await pending, context.version)
     if len(response.members) > MEMBERS_AT_ONCE_MAX:
         return await encode_in_slices(broker.tasks, API, context, response)
     return response
 
 
-def _shaped(answer: LeaveGroupResponse, version: int) -> LeaveGroupResponse:
+def _shaped(response: LeaveGroupResponse, version: int) -> LeaveGroupResponse:
     """Before batching the single member's code is that of the whole response."""
-    if version < BATCHED_SINCE and not answer.error_code:
-        return LeaveGroupResponse(answer.members[0].error_code)
-    return answer
+    if version < BATCHED_SINCE and not response.error_code:
+        return LeaveGroupResponse(response.members[0].error_code)
+    return response

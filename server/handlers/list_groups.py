@@ -30,7 +30,7 @@ GROUPS_PER_STEP: Final = 1_000
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     listing_ = _Listing(broker, context, request)
-    return listing_.calls.run(context, listing_.steps(), listing_.answer)
+    return listing_.calls.run(context, listing_.steps(), listing_.response)
 
 
 class _Listing:
@@ -63,7 +63,7 @@ class _Listing:
         if code != ErrorCode.NOT_COORDINATOR:  # another broker lists its groups now
             self._code = code
 
-    def answer(self) -> Steps[ListGroupsResponse]:
+    def response(self) -> Steps[ListGroupsResponse]:
         if self._code:
             return ListGroupsResponse(error_code=self._code)
         allows, context = self._broker.authorizer.allows, self._context

@@ -58,12 +58,12 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "unknown isolation level")
     found = cooperative.run(broker.tasks, _look_up(broker, context, request))
     if isinstance(found, Awaitable):
-        return _await_answer(broker, context, found)
+        return _await_response(broker, context, found)
     response, waiting = found
     return _when_all(response, waiting) if waiting else response
 
 
-async def _await_answer(
+async def _await_response(
     broker: Broker,
     context: RequestContext,
     found: Awaitable[tuple[ListOffsetsResponse, list[Any]]],
@@ -79,26 +79,26 @@ def _look_up(
     waiting: list[Any] = []
     topics, pauses = [], PauseCounter()
     for name, partitions in asked_once.items():
-        answers: list[PartitionResponse] = []
+        responses: list[PartitionResponse] = []
         for asked in partitions.values():
             if pauses.is_due(CHECK_ITEMS):
                 yield None
-            answer = PartitionResponse(asked.partition_index)
-            answers.append(answer)
+            response = PartitionResponse(asked.partition_index)
+            responses.append(response)
             try:
                 is_twice = (name, asked.partition_index) in twice
                 found = _find(broker, context, request, name, asked, is_twice)
             except ApiError as refusal:
-                answer.error_code = _code(context, refusal)
+                response.error_code = _code(context, refusal)
                 continue
             except OSError as failure:
-                _fail(broker, answer, name, failure)
+                _fail(broker, response, name, failure)
                 continue
             if isinstance(found, offset_lookup.FoundOffset):
-                _fill(answer, found)
+                _fill(response, found)
             else:
-                waiting.append(_fill_later(broker, context, answer, name, found))
-        topics.append(TopicResponse(name, answers))
+                waiting.append(_fill_later(broker, context, response, name, found))
+        topics.append(TopicResponse(name, responses))
     return ListOffsetsResponse(topics), waiting
 
 
@@ -111,28 +111,28 @@ def _offsets_of_segments(
     pauses = PauseCounter()
     for topic in request.topics:
         may = broker.authorizer.allows(context, Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
-        answers: list[PartitionResponse] = []
-        (allowed if may else refused).append(TopicResponse(topic.name, answers))
+        responses: list[PartitionResponse] = []
+        (allowed if may else refused).append(TopicResponse(topic.name, responses))
         for asked in topic.partitions:
             if pauses.is_due(CHECK_ITEMS):
                 yield None
-            answer = PartitionResponse(asked.partition_index)
-            answers.append(answer)
+            response = PartitionResponse(asked.partition_index)
+            responses.append(response)
             try:
                 if not may:
                     raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
                 if asked.timestamp < EARLIEST:
                     raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
-                answer.old_style_offsets = offset_lookup.find_old(
+                response.old_style_offsets = offset_lookup.find_old(
                     broker.replicas.leader(topic.name, asked.partition_index),
                     asked.timestamp,
                     asked.max_num_offsets,
                     by_replica=request.replica_id != _CONSUMER,
                 )
             except ApiError as refusal:
-                answer.error_code = refusal.code
+                response.error_code = refusal.code
             except OSError as failure:
-                _fail(broker, answer, topic.name, failure)
+                _fail(broker, response, topic.name, failure)
     return ListOffsetsResponse(allowed + refused)
 
 
@@ -172,19 +172,19 @@ def _find(
     )
 
 
-def _fill(answer: PartitionResponse, found: offset_lookup.FoundOffset) -> None:
-    answer.timestamp, answer.offset, answer.leader_epoch = found
+def _fill(response: PartitionResponse, found: offset_lookup.FoundOffset) -> None:
+    response.timestamp, response.offset, response.leader_epoch = found
 
 
 async def _fill_later(
-    broker: Broker, context: RequestContext, answer: PartitionResponse, topic: str, found: Any
+    broker: Broker, context: RequestContext, response: PartitionResponse, topic: str, found: Any
 ) -> None:
     try:
-        _fill(answer, await found)
+        _fill(response, await found)
     except ApiError as refusal:
-        answer.error_code = _code(context, refusal)
+        response.error_code = _code(context, refusal)
     except OSError as failure:
-        _fail(broker, answer, topic, failure)
+        _fail(broker, response, topic, failure)
 
 
 def _code(context: RequestContext, refusal: ApiError) -> ErrorCode:
@@ -194,12 +194,12 @@ def _code(context: RequestContext, refusal: ApiError) -> ErrorCode:
     return refusal.code
 
 
-def _fail(broker: Broker, answer: PartitionResponse, topic: str, failure: OSError) -> None:
-    logger.error("can't read %s-%d: %s", topic, answer.partition_index, failure)
-    replica = broker.replicas.find(topic, answer.partition_index)
+def _fail(broker: Broker, response: PartitionResponse, topic: str, failure: OSError) -> None:
+    logger.error("can't read %s-%d: %s", topic, response.partition_index, failure)
+    replica = broker.replicas.find(topic, response.partition_index)
     if replica is not None:
         replica.read_failed(failure)
-    answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+    response.error_code = ErrorCode.KAFKA_STORAGE_ERROR
 
 
 async def _when_all(response: ListOffsetsResponse, waiting: list[Any]) -> ListOffsetsResponse:

@@ -34,7 +34,7 @@ IDS_PER_STEP: Final = 1_000
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     list_ = _List(broker, context, request)
-    return list_.calls.run(context, list_.steps(), list_.answer)
+    return list_.calls.run(context, list_.steps(), list_.response)
 
 
 class _List:
@@ -82,7 +82,7 @@ class _List:
         if code != ErrorCode.NOT_COORDINATOR:  # another broker lists its ids now
             self._code = code
 
-    def answer(self) -> ListTransactionsResponse:
+    def response(self) -> ListTransactionsResponse:
         if self._code:
             return ListTransactionsResponse(self._code)
         return ListTransactionsResponse(

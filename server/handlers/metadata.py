@@ -58,10 +58,10 @@ _COORDINATED: Final = frozenset({GROUP_TOPIC, TRANSACTION_TOPIC})
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
-    def answer() -> Any:
+    def build() -> Any:
         return respond(broker.tasks, API, context, _build(broker, context, request))
 
-    return once_described(broker, answer)
+    return once_described(broker, build)
 
 
 def _build(broker: Broker, context: RequestContext, request: Any) -> Steps[MetadataResponse]:

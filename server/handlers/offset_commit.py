@@ -55,7 +55,7 @@ def _commit(
     broker: Broker, context: RequestContext, request: Any, validated: ValidatedOffsets
 ) -> Any:
     if not validated.offsets:
-        return validated.answer()
+        return validated.response()
     group_id = request.group_id
     if context.version == 0:
         context.applied = broker.tasks.future()

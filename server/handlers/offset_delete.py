@@ -34,7 +34,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     group_id = request.group_id
     check_group(broker, context, Operation.DELETE, group_id)
     deletion = _Deletion(broker, context, request)
-    return deletion.calls.run(context, deletion.steps(), deletion.answer)
+    return deletion.calls.run(context, deletion.steps(), deletion.response)
 
 
 class _Deletion:
@@ -45,7 +45,7 @@ class _Deletion:
         self._group_id: Final = request.group_id
         self._code = ErrorCode.NONE
         self._codes: Sequence[int] = ()
-        self._answers: Final[dict[str, list[PartitionResponse]]] = {}
+        self._responses: Final[dict[str, list[PartitionResponse]]] = {}
         self._accepted: Final[list[tuple[str, Sequence[int]]]] = []
         self._broker: Final = broker
         self._context: Final = context
@@ -65,17 +65,17 @@ class _Deletion:
             if known is not None and known.partition(index) is not None:
                 there.append(index)
             else:
-                self._answer(name, [index], why_not)
+                self._respond(name, [index], why_not)
 
         if known is None:
-            self._answer(name, [], why_not)
+            self._respond(name, [], why_not)
         yield from each(topic.partitions, check_partition, OFFSETS_PER_STEP)
         if there:
             self._accepted.append((name, there))
 
-    def _answer(self, name: str, partitions: Sequence[int], code: int) -> None:
-        answers = self._answers.setdefault(name, [])
-        answers += [PartitionResponse(index, code) for index in partitions]
+    def _respond(self, name: str, partitions: Sequence[int], code: int) -> None:
+        responses = self._responses.setdefault(name, [])
+        responses += [PartitionResponse(index, code) for index in partitions]
 
     def steps(self) -> Steps[None]:
         """Call the group even without valid partitions, to check that it exists."""
@@ -94,7 +94,7 @@ class _Deletion:
     def _failed(self, code: ErrorCode) -> None:
         self._code = code
 
-    def answer(self) -> Steps[OffsetDeleteResponse]:
+    def response(self) -> Steps[OffsetDeleteResponse]:
         """The response for all partitions."""
         if self._code:
             return OffsetDeleteResponse(self._code)
@@ -102,10 +102,10 @@ class _Deletion:
         for (name, partitions), code in zip(self._accepted, self._codes, strict=True):
             for begin in range(0, len(partitions), OFFSETS_PER_STEP):
                 some = partitions[begin : begin + OFFSETS_PER_STEP]
-                self._answer(name, some, code)
+                self._respond(name, some, code)
                 if pauses.is_due(CHECK_ITEMS + 2 * len(some)):
                     yield None
-        topics = [TopicResponse(name, found) for name, found in self._answers.items()]
+        topics = [TopicResponse(name, found) for name, found in self._responses.items()]
         return OffsetDeleteResponse(topics=topics)
 
 

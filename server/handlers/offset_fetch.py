@@ -50,14 +50,14 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         for asked in _asked(broker, context, request):
             groups.append(asked)
             if asked.begin(calls):
-                yield from calls.wait_for_answers()
+                yield from calls.wait_for_results()
             for size in asked.fetch(calls, require_stable=request.require_stable):
                 looked_at += size
                 if looked_at >= OFFSETS_PER_STEP:
                     looked_at = 0
                     yield None
 
-    return calls.run(context, steps(), partial(_answer, context, request, groups))
+    return calls.run(context, steps(), partial(_response, context, request, groups))
 
 
 def _asked(broker: Broker, context: RequestContext, request: Any) -> Iterator[_Group]:
@@ -74,17 +74,17 @@ async def _out_of_tree(
     """Version 0. A partition without an offset gets the same error as an unknown partition."""
     topics = []
     for topic in request.topics:
-        name, answers = topic.name, []
+        name, responses = topic.name, []
         for index in topic.partition_indexes:
-            answer = PartitionResponse(index)
-            answers.append(answer)
+            response = PartitionResponse(index)
+            responses.append(response)
             try:
                 if not _may_see_topic(broker, context, name):
                     raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-                answer.committed_offset = await _in_tree(broker, request.group_id, name, index)
+                response.committed_offset = await _in_tree(broker, request.group_id, name, index)
             except ApiError as refusal:
-                answer.error_code = refusal.code
-        topics.append(TopicResponse(name, answers))
+                response.error_code = refusal.code
+        topics.append(TopicResponse(name, responses))
     return OffsetFetchResponse(topics)
 
 
@@ -97,9 +97,9 @@ async def _in_tree(broker: Broker, group_id: str, name: str, index: int) -> int:
     raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-def _answer(context: RequestContext, request: Any, groups: list[_Group]) -> OffsetFetchResponse:
+def _response(context: RequestContext, request: Any, groups: list[_Group]) -> OffsetFetchResponse:
     if context.version >= GROUPS_VERSION:
-        return OffsetFetchResponse(groups=[group.answer() for group in groups])
+        return OffsetFetchResponse(groups=[group.response() for group in groups])
     group = groups[0]
     if group.code:
         return OffsetFetchResponse(*group_error(request, group.code, context.version))
@@ -120,7 +120,7 @@ class _Lookup(NamedTuple):
 
     topic: _Topic
     partitions: Sequence[int]
-    answers: list[PartitionResponse]
+    responses: list[PartitionResponse]
 
 
 class _Group:
@@ -250,24 +250,24 @@ class _Group:
         name, topic_id, partitions = topic
         if self._by_id and topic_id == NO_TOPIC_ID:
             topic_id = self._image.topics[name].topic_id
-        answers: list[PartitionResponse] = []
-        self.topics.append(GroupTopicResponse(name, topic_id, answers))
+        responses: list[PartitionResponse] = []
+        self.topics.append(GroupTopicResponse(name, topic_id, responses))
         for begin in range(0, len(partitions), OFFSETS_PER_STEP):
-            yield _Lookup(topic, partitions[begin : begin + OFFSETS_PER_STEP], answers)
+            yield _Lookup(topic, partitions[begin : begin + OFFSETS_PER_STEP], responses)
 
     def _read(
         self, step: list[_Lookup], require_stable: bool, shard: GroupShard, now_ms: int
     ) -> None:
-        for (name, topic_id, _), partitions, answers in step:
+        for (name, topic_id, _), partitions, responses in step:
             if not self._exists:
-                answers += map(PartitionResponse, partitions)
+                responses += map(PartitionResponse, partitions)
                 continue
             found = shard.offsets.fetch(
                 self._group_id, name, topic_id, partitions, require_stable=require_stable
             )
-            answers += [PartitionResponse(*one) for one in found]
+            responses += [PartitionResponse(*one) for one in found]
 
-    def answer(self) -> GroupResponse:
+    def response(self) -> GroupResponse:
         """The group's response, in the form of version 8 and later."""
         if self.code:
             return GroupResponse(self._group_id, error_code=self.code)

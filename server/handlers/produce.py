@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-NO_ANSWER: Final = 0
+NO_RESPONSE: Final = 0
 LEADER_ONLY: Final = 1
 
 BATCHES_PER_STEP: Final = 200
@@ -88,7 +88,7 @@ class _Unacknowledged(NamedTuple):
 
     replica: Replica
     last_offset: int
-    answer: PartitionResponse
+    response: PartitionResponse
     led_since_epoch: int
     needs_commit: bool
     needs_flush: bool
@@ -111,13 +111,13 @@ class _Unacknowledged(NamedTuple):
     def complete(self) -> None:
         """Put the batch's result into the response."""
         if self.replica.offline:
-            self.answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+            self.response.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         elif self.is_lost:
-            self.answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            self.response.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         elif not self.is_complete():
-            self.answer.error_code = ErrorCode.REQUEST_TIMED_OUT
+            self.response.error_code = ErrorCode.REQUEST_TIMED_OUT
         elif self.needs_commit and not self.replica.partition.has_enough_in_sync:
-            self.answer.error_code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+            self.response.error_code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
 
 class _Opened(NamedTuple):
@@ -126,7 +126,7 @@ class _Opened(NamedTuple):
     replica: Replica
     opening: PendingBatch
     sent_bytes: int
-    answer: PartitionResponse
+    response: PartitionResponse
     guard: Guard | None
 
 
@@ -159,7 +159,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     if not isinstance(topics, list) or unfinished.opened:
         context.applied = broker.tasks.future()
         return _finish(broker, context, request, topics, unfinished)
-    if request.acks == NO_ANSWER:
+    if request.acks == NO_RESPONSE:
         if reason := _reason_to_close(topics):
             raise reason
         if waiting := unfinished.waiting:
@@ -177,14 +177,14 @@ def acknowledge(
     broker: Broker,
     replica: Replica,
     last_offset: int,
-    answer: PartitionResponse,
+    partition_response: PartitionResponse,
     timeout_ms: int,
     respond: Callable[[], Response],
 ) -> DelayedResponse:
     """Wait until all replicas in sync have a batch that the fast path has appended. Then `respond`
-    makes the response, with `answer` as it is by then."""
+    makes the response, with `partition_response` as it is by then."""
     since = replica.partition.led_since_epoch
-    batch = _Unacknowledged(replica, last_offset, answer, since, True, False)
+    batch = _Unacknowledged(replica, last_offset, partition_response, since, True, False)
 
     def complete(_: bool) -> Response:
         batch.complete()
@@ -200,7 +200,7 @@ def _append_all(
 ) -> Steps[list[TopicResponse]]:
     """Append what needs no waiting; the response as far as it is known."""
     acks = request.acks
-    append = _append if acks in (ALL, NO_ANSWER, LEADER_ONLY) else _refuse_acks
+    append = _append if acks in (ALL, NO_RESPONSE, LEADER_ONLY) else _refuse_acks
     by_id = context.version >= _TOPIC_IDS_SINCE
     topics: list[TopicResponse] = []
     done = 0
@@ -263,7 +263,7 @@ async def _finish(
             await _append_opened(broker, context, opened, request.acks, unfinished.waiting)
     finally:
         applied.set_result(None)
-    if request.acks == NO_ANSWER:
+    if request.acks == NO_RESPONSE:
         if waiting := unfinished.waiting:
             wait = _wait(broker, context, waiting, request.timeout_ms)
             return await _when_flushed(topics, waiting, wait.future())
@@ -299,7 +299,7 @@ def _verify(
 
 
 def _refuse_whole(request: Any, topics: Any, refusal: ApiError) -> ProduceResponse:
-    if request.acks == NO_ANSWER:
+    if request.acks == NO_RESPONSE:
         raise BadRequest(f"Produce with acks=0 failed: {refusal}")
     return ProduceResponse(
         [
@@ -357,7 +357,7 @@ def _append(
     unfinished: _Unfinished,
 ) -> PartitionResponse:
     """Append one partition's batch, and return its response."""
-    answer = PartitionResponse(data.index)
+    response = PartitionResponse(data.index)
     replica: Replica | None = None
     try:
         replica = broker.replicas.leader(name, data.index)
@@ -369,12 +369,12 @@ def _append(
             guard = _guard_of(unfinished.verdicts.get(replica.key))
         prepared = prepare(replica, records, context.version, acks, unfinished.budget)
         if isinstance(prepared, PendingBatch):
-            unfinished.opened.append(_Opened(replica, prepared, len(records), answer, guard))
-            return answer
-        _append_prepared(replica, prepared, guard, len(records), acks, answer, unfinished.waiting)
+            unfinished.opened.append(_Opened(replica, prepared, len(records), response, guard))
+            return response
+        _append_prepared(replica, prepared, guard, len(records), acks, response, unfinished.waiting)
     except Exception as failure:
-        _fail(broker, context, name, answer, replica, len(data.records or b""), failure)
-    return answer
+        _fail(broker, context, name, response, replica, len(data.records or b""), failure)
+    return response
 
 
 def _guard_of(verdict: Verdict) -> Guard | None:
@@ -392,7 +392,7 @@ async def _append_opened(
     waiting: list[_Unacknowledged],
 ) -> None:
     """Append a batch when it is decompressed, if this broker still leads its partition."""
-    replica, opening, sent_bytes, answer, guard = opened
+    replica, opening, sent_bytes, response, guard = opened
     name, index = replica.key
     try:
         prepared = await opening.finish(broker.replicas.opener)
@@ -400,25 +400,25 @@ async def _append_opened(
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if acks == ALL:
             check_in_sync(replica)
-        _append_prepared(replica, prepared, guard, sent_bytes, acks, answer, waiting)
+        _append_prepared(replica, prepared, guard, sent_bytes, acks, response, waiting)
     except Exception as failure:
-        _fail(broker, context, name, answer, replica, sent_bytes, failure)
+        _fail(broker, context, name, response, replica, sent_bytes, failure)
 
 
 def _fail(
     broker: Broker,
     context: RequestContext,
     name: str,
-    answer: PartitionResponse,
+    response: PartitionResponse,
     replica: Replica | None,
     sent_bytes: int,
     failure: Exception,
 ) -> None:
     """Count a batch that was not appended, and put the error into its response."""
-    refusal = _refusal_of(failure, name, answer.index)
-    if (hosted := replica or broker.replicas.find(name, answer.index)) is not None:
+    refusal = _refusal_of(failure, name, response.index)
+    if (hosted := replica or broker.replicas.find(name, response.index)) is not None:
         hosted.traffic.refuse(refusal.code, sent_bytes)
-    _refuse(broker, context, name, answer, replica, refusal)
+    _refuse(broker, context, name, response, replica, refusal)
     clear_tracebacks(failure)
 
 
@@ -436,7 +436,7 @@ def _append_prepared(
     guard: Guard | None,
     sent_bytes: int,
     acks: int,
-    answer: PartitionResponse,
+    response: PartitionResponse,
     waiting: list[_Unacknowledged],
 ) -> None:
     batch, header, converted = prepared
@@ -446,19 +446,21 @@ def _append_prepared(
     if converted:
         replica.traffic.converted += header.record_count
         replica.traffic.bytes_in += sent_bytes - len(batch)  # count bytes received, not stored
-    answer.base_offset = appended.base_offset
-    answer.log_append_time_ms = (
+    response.base_offset = appended.base_offset
+    response.log_append_time_ms = (
         header.max_timestamp
         if header.attributes & LOG_APPEND_TIME and not appended.duplicate
         else appended.log_append_time_ms
     )
-    answer.log_start_offset = replica.log.start_offset
+    response.log_start_offset = replica.log.start_offset
     needs_commit = acks == ALL and replica.partition.high_watermark <= appended.last_offset
     needs_flush = acks != ALL and not replica.partition.is_safe_here(appended.last_offset)
     if needs_commit or needs_flush:
         since = replica.partition.led_since_epoch
         waiting.append(
-            _Unacknowledged(replica, appended.last_offset, answer, since, needs_commit, needs_flush)
+            _Unacknowledged(
+                replica, appended.last_offset, response, since, needs_commit, needs_flush
+            )
         )
 
 
@@ -471,49 +473,49 @@ def _refuse_acks(
     unfinished: _Unfinished,
 ) -> PartitionResponse:
     """Used in place of `_append` for an invalid acks."""
-    answer = PartitionResponse(data.index, ErrorCode.INVALID_REQUIRED_ACKS)
+    response = PartitionResponse(data.index, ErrorCode.INVALID_REQUIRED_ACKS)
     try:
         broker.replicas.leader(name, data.index)
     except ApiError as refusal:
-        _refuse(broker, context, name, answer, None, refusal)
-    return answer
+        _refuse(broker, context, name, response, None, refusal)
+    return response
 
 
 def _refuse(
     broker: Broker,
     context: RequestContext,
     name: str,
-    answer: PartitionResponse,
+    response: PartitionResponse,
     replica: Replica | None,
     refusal: ApiError,
 ) -> None:
     """Put a refusal into a partition's response, and log the reason: like Apache Kafka, the
     response has a message only for records refused one by one."""
-    answer.error_code = refusal.code
+    response.error_code = refusal.code
     if replica is not None:
         broker.replicas.refusals.line(
             "refused a batch of %s for %s-%d: %s",
             context.peer.address,
             name,
-            answer.index,
+            response.index,
             refusal,
         )
         if isinstance(refusal, NotVerified):
-            answer.error_message = refusal.message
+            response.error_message = refusal.message
         elif refusal.code not in _WITHOUT_LOG_START and not isinstance(refusal, Unacceptable):
-            answer.log_start_offset = replica.log.start_offset
+            response.log_start_offset = replica.log.start_offset
         if isinstance(refusal, RecordsRefused):
-            answer.record_errors = refusal.record_errors
-            answer.error_message = refusal.message
+            response.record_errors = refusal.record_errors
+            response.error_message = refusal.message
             replica.traffic.keyless += refusal.keyless
     if (
         refusal.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         and context.version >= _CURRENT_LEADER_SINCE
     ):
         topic = broker.metadata.image.topics.get(name)  # it may have been deleted meanwhile
-        known = None if topic is None else topic.partition(answer.index)
+        known = None if topic is None else topic.partition(response.index)
         if known is not None:
-            answer.current_leader = LeaderIdAndEpoch(known.leader, known.leader_epoch)
+            response.current_leader = LeaderIdAndEpoch(known.leader, known.leader_epoch)
 
 
 def _reason_to_close(topics: list[TopicResponse]) -> BadRequest | None:

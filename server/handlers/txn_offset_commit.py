@@ -67,7 +67,7 @@ def _verify(
     """Have the transaction coordinator verify that the group's partition is in the transaction."""
     group_id, version = request.group_id, context.version
     if not validated.offsets:
-        return validated.answer()
+        return validated.response()
     if not group_id:
         return _refuse(broker, context, validated, ErrorCode.INVALID_GROUP_ID)
     writer = Writer(

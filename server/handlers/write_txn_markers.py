@@ -44,7 +44,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     work = _Work(broker, context, request)
     begun = cooperative.run(broker.tasks, work.steps(), context)
     if begun is None and work.is_settled():
-        return work.answer()
+        return work.response()
     return work.finish(begun)
 
 
@@ -117,9 +117,9 @@ class _Work:
             result.error_code = (
                 ErrorCode.NOT_LEADER_OR_FOLLOWER if written.is_lost else ErrorCode.REQUEST_TIMED_OUT
             )
-        return self.answer()
+        return self.response()
 
-    def answer(self) -> Response:
+    def response(self) -> Response:
         """The response for all markers."""
         return WriteTxnMarkersResponse(
             [

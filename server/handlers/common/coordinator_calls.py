@@ -52,10 +52,10 @@ class CoordinatorCalls:
             else:
                 then(result)
 
-    def wait_for_answers(self) -> Steps[None]:
+    def wait_for_results(self) -> Steps[None]:
         """Wait for the results of all calls so far, on which further calls depend."""
         if self._waiting:
-            yield self._await_answers()
+            yield self._await_results()
 
     def read_all(
         self,
@@ -103,7 +103,7 @@ class CoordinatorCalls:
     ) -> Response:
         if submitted is not None:
             await submitted
-        await self._await_answers()
+        await self._await_results()
         response = self._build(build)
         if isinstance(response, Awaitable):
             return await self._encode(context, response)
@@ -111,7 +111,7 @@ class CoordinatorCalls:
             return response
         return await encode_in_slices(self._broker.tasks, self._api, context, response)
 
-    async def _await_answers(self) -> None:
+    async def _await_results(self) -> None:
         waiting, self._waiting = self._waiting, []
         for future, then, failed in waiting:
             try:

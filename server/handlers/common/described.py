@@ -1,4 +1,4 @@
-"""Answers from the metadata, of a broker that has just started."""
+"""Responses from the metadata, of a broker that has just started."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ if TYPE_CHECKING:
     from kavka.server.cluster.first_metadata import FirstMetadata
 
 
-def once_described(broker: Broker, answer: Callable[[], Any]) -> Any:
-    """`answer()`, which may be awaitable: at once, or when the controller has described the cluster
-    to this broker."""
+def once_described(broker: Broker, respond: Callable[[], Any]) -> Any:
+    """`respond()`, which may be awaitable: at once, or when the controller has described the
+    cluster to this broker."""
     first = broker.first_metadata
     if first is None or first.is_complete:
-        return answer()
-    return _later(first, answer)
+        return respond()
+    return _later(first, respond)
 
 
-async def _later(first: FirstMetadata, answer: Callable[[], Any]) -> Any:
+async def _later(first: FirstMetadata, respond: Callable[[], Any]) -> Any:
     await first.wait()
-    found = answer()
+    found = respond()
     return await found if isinstance(found, Awaitable) else found

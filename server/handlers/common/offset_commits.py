@@ -103,10 +103,10 @@ class ValidatedOffsets:
         return topic.topic_id if self._shape.by_id else NO_TOPIC_ID
 
     def _refuse(self, topic: Any, index: int, code: ErrorCode) -> None:
-        answer = self._answer_of(topic.name, self._id_of(topic))
-        answer.partitions.append(self._shape.partition(index, code))
+        topic_response = self._topic_response(topic.name, self._id_of(topic))
+        topic_response.partitions.append(self._shape.partition(index, code))
 
-    def _answer_of(self, name: str, topic_id: UUID) -> Any:
+    def _topic_response(self, name: str, topic_id: UUID) -> Any:
         key = topic_id if self._shape.by_id else name
         found = self._refused.get(key)
         if found is None:
@@ -142,7 +142,7 @@ class ValidatedOffsets:
                 OffsetToCommit(name, index, offset, epoch, metadata, topic_id, at_ms)
             )
 
-    def answer(self) -> Response:
+    def response(self) -> Response:
         """The response if no offset was valid."""
         return self._shape.whole(list(self._refused.values()))
 
@@ -153,15 +153,15 @@ class ValidatedOffsets:
         partition = self._shape.partition
         for name, topic_id, partitions in self._accepted:
             if self._refused:
-                answer = self._answer_of(name, topic_id)
+                topic_response = self._topic_response(name, topic_id)
             else:  # here a topic named twice gets two responses
-                topics.append(answer := self._shape.topic(name, topic_id))
+                topics.append(topic_response := self._shape.topic(name, topic_id))
             for index in partitions:
-                answer.partitions.append(partition(index, codes[position]))
+                topic_response.partitions.append(partition(index, codes[position]))
                 position += 1
                 if position % OFFSETS_PER_STEP == 0:
                     yield None
-        return self.answer() if self._refused else self._shape.whole(topics)
+        return self.response() if self._refused else self._shape.whole(topics)
 
 
 def when_validated(
@@ -171,7 +171,7 @@ def when_validated(
     topics: Any,
     then: Callable[[ValidatedOffsets], Any],
 ) -> Any:
-    """The answer of `then`, called when a request's topics have been validated. The connection's
+    """The result of `then`, called when a request's topics have been validated. The connection's
     next request waits until then, and until `context.applied` that `then` may set is done."""
     found = ValidatedOffsets(broker, context, shape)
     validating = cooperative.run(broker.tasks, found.validate(topics))
@@ -189,10 +189,10 @@ async def _when_validated(
 ) -> Response:
     try:
         await validating
-        answer = then()
+        result = then()
     finally:
         release_next(context, applied)
-    return await answer if isinstance(answer, Awaitable) else answer
+    return await result if isinstance(result, Awaitable) else result
 
 
 def release_next(context: RequestContext, applied: asyncio.Future[None]) -> None:
@@ -220,11 +220,11 @@ def commit(
     except ApiError as refusal:
         codes = [refusal.code] * len(validated.offsets)
     if not isinstance(codes, list):
-        return _await_answer(broker, context, api, codes, validated)
+        return _await_response(broker, context, api, codes, validated)
     return respond(broker.tasks, api, context, validated.response_in_steps(codes))
 
 
-async def _await_answer(
+async def _await_response(
     broker: Broker,
     context: RequestContext,
     api: Api,

@@ -45,19 +45,19 @@ def call_coordinator(
     if not transactional_id:
         return refused(ErrorCode.INVALID_REQUEST)
     try:
-        answer = _call(broker, context, transactional_id, call)
+        result = _call(broker, context, transactional_id, call)
     except ApiError as refusal:
         return failed(refusal)
-    return _await_answer(answer, then, failed) if isinstance(answer, Awaitable) else then(answer)
+    return _await_response(result, then, failed) if isinstance(result, Awaitable) else then(result)
 
 
-async def _await_answer(
-    answer: Awaitable[Any],
+async def _await_response(
+    result: Awaitable[Any],
     then: Callable[[Any], Response],
     failed: Callable[[ApiError], Response],
 ) -> Response:
     try:
-        found = await answer
+        found = await result
     except ApiError as refusal:
         return failed(refusal)
     return then(found)
@@ -89,10 +89,10 @@ async def _with_producer_id(
         while True:
             await broker.producer_ids.reserve()
             try:
-                answer = broker.transactions.call(transactional_id, call)
+                result = broker.transactions.call(transactional_id, call)
                 break
             except NeedsProducerId:  # other requests used up the block
                 continue
     finally:
         applied.set_result(None)
-    return await answer if isinstance(answer, Awaitable) else answer
+    return await result if isinstance(result, Awaitable) else result

@@ -141,4 +141,4 @@ async def test_many_topics_are_answered_in_slices(
     watching.cancel()
     assert {one.error_code for one in answers} == {Code.NONE}
     assert sum(iterations) == 40
-    assert max(iterations) <= create_topics.ANSWERS_PER_STEP
+    assert max(iterations) <= create_topics.RESPONSES_PER_STEP

@@ -69,7 +69,7 @@ async def test_questions_may_go_by_answers() -> None:
     def steps() -> Steps[None]:
         for question in (lambda: "now", later, refused_later):
             story.take(question)
-            yield from story.calls.wait_for_answers()
+            yield from story.calls.wait_for_results()
             story.received.append("known")
 
     answer = story.calls.run(story.context, steps(), lambda: end_txn.EndTxnResponse(7))

@@ -86,7 +86,7 @@ async def test_what_is_refused_comes_first_and_each_topic_once(broker: MemoryBro
 async def test_where_nothing_is_left(broker: MemoryBroker) -> None:
     found = validated(broker, [topic("gone", 0, 1)])
     assert found.offsets == []
-    assert found.answer() == [("gone", [(0, UNKNOWN), (1, UNKNOWN)])]
+    assert found.response() == [("gone", [(0, UNKNOWN), (1, UNKNOWN)])]
 
 
 @scenario(topics=TOPICS)
