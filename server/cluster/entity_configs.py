@@ -169,11 +169,11 @@ class EntityConfigs:
         return outcome
 
     async def _read(self, entities: Sequence[tuple[str, str]]) -> None:
-        answers = [(entity, self._coordination.get(paths.config(*entity))) for entity in entities]
-        for (kind, name), answer in answers:
+        results = [(entity, self._coordination.get(paths.config(*entity))) for entity in entities]
+        for (kind, name), result in results:
             known = self._settings[kind]
             try:
-                known[name] = paths.decode_config((await answer).data)
+                known[name] = paths.decode_config((await result).data)
             except NoNode:
                 known.pop(name, None)
             except ValueError:

@@ -40,18 +40,18 @@ class RemoteBroker:
 
     async def leader_and_isr(self, request: LeaderAndIsr) -> LeaderAndIsrResponse:
         message = control_wire.leader_and_isr_request(request)
-        answer = await self._ask(leader_and_isr.API, message)
-        return control_wire_responses.read_leader_and_isr_response(request, answer)
+        response = await self._ask(leader_and_isr.API, message)
+        return control_wire_responses.read_leader_and_isr_response(request, response)
 
     async def update_metadata(self, request: UpdateMetadata) -> ErrorCode:
         message = control_wire.update_metadata_request(request)
-        answer = await self._ask(update_metadata.API, message)
-        return control_wire_responses.read_update_metadata_response(answer)
+        response = await self._ask(update_metadata.API, message)
+        return control_wire_responses.read_update_metadata_response(response)
 
     async def stop_replica(self, request: StopReplica) -> StopReplicaResponse:
         message = control_wire.stop_replica_request(request)
-        answer = await self._ask(stop_replica.API, message)
-        return control_wire_responses.read_stop_replica_response(answer)
+        response = await self._ask(stop_replica.API, message)
+        return control_wire_responses.read_stop_replica_response(response)
 
     def close(self) -> None:
         """Ask no more; the request in flight fails with NotConnected."""

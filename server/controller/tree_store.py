@@ -160,11 +160,11 @@ class TreeStore:
     async def brokers(self, watch: Watch) -> dict[int, LiveBroker]:
         """The registered brokers; the watch fires when one registers or disappears."""
         names = await self._coordination.children(paths.BROKER_IDS, watch)
-        answers = [(int(name), self._coordination.get(paths.broker(int(name)))) for name in names]
+        results = [(int(name), self._coordination.get(paths.broker(int(name)))) for name in names]
         found: dict[int, LiveBroker] = {}
-        for broker_id, answer in answers:
+        for broker_id, result in results:
             try:
-                data, stat = await answer
+                data, stat = await result
             except NoNode:
                 continue  # it disappeared after the listing; the watch fires
             found[broker_id] = LiveBroker(broker_id, stat.czxid, paths.decode_broker(data))
@@ -182,11 +182,11 @@ class TreeStore:
         """Broker id by node that reports a failed log directory; the watch fires on a new one."""
         names = await self._coordination.children(paths.LOG_DIR_EVENTS, watch)
         nodes = [f"{paths.LOG_DIR_EVENTS}/{name}" for name in names]
-        answers = [(path, self._coordination.get(path)) for path in nodes]
+        results = [(path, self._coordination.get(path)) for path in nodes]
         found: dict[str, int] = {}
-        for path, answer in answers:
+        for path, result in results:
             try:
-                found[path] = paths.decode_log_dir_event((await answer).data)
+                found[path] = paths.decode_log_dir_event((await result).data)
             except NoNode:
                 continue  # an earlier controller has deleted it
         return found
@@ -216,11 +216,11 @@ class TreeStore:
 
     async def topics(self, names: Iterable[str], watch: Watch) -> dict[str, StoredTopic]:
         """Topics by name, without deleted ones. The watch fires when one changes."""
-        answers = [(name, self._coordination.get(paths.topic(name), watch)) for name in names]
+        results = [(name, self._coordination.get(paths.topic(name), watch)) for name in names]
         found: dict[str, StoredTopic] = {}
-        for name, answer in answers:
+        for name, result in results:
             try:
-                data, stat = await answer
+                data, stat = await result
             except NoNode:
                 continue
             found[name] = StoredTopic(paths.decode_topic(data), stat.version)
@@ -245,14 +245,14 @@ class TreeStore:
             yield await self._with_states(waiting)
 
     async def _with_states(self, partitions: Sequence[FoundPartition]) -> PartitionsFound:
-        answers = [
+        results = [
             (found, self._coordination.get(paths.partition_state(*found.tp)))
             for found in partitions
         ]
         complete: list[FoundPartition] = []
-        for found, answer in answers:
+        for found, result in results:
             try:
-                data, stat = await answer
+                data, stat = await result
             except NoNode:
                 complete.append(found)
                 continue
@@ -408,11 +408,11 @@ class TreeStore:
         """All nodes below `tops`, children before their parents."""
         level, found = list(tops), list[str]()
         while level:
-            answers = [(path, self._coordination.children(path)) for path in level]
+            results = [(path, self._coordination.children(path)) for path in level]
             level = []
-            for path, answer in answers:
+            for path, result in results:
                 try:
-                    level.extend(f"{path}/{name}" for name in await answer)
+                    level.extend(f"{path}/{name}" for name in await result)
                 except NoNode:
                     continue
             found.extend(level)
@@ -420,8 +420,8 @@ class TreeStore:
 
     async def _delete_existing(self, wanted: Sequence[str]) -> None:
         """Delete those of the nodes that exist, in order."""
-        answers = [(path, self._coordination.exists(path)) for path in wanted]
-        there = [path for path, answer in answers if await answer is not None]
+        results = [(path, self._coordination.exists(path)) for path in wanted]
+        there = [path for path, result in results if await result is not None]
         if there:
             try:
                 await self._fenced_multi([Delete(path) for path in there])

@@ -34,8 +34,8 @@ async def ensure_paths(coordination: Coordination, wanted: Mapping[str, bytes | 
         nodes |= {above: None for above in paths.ancestors(path) if above not in nodes}
         nodes[path] = data
     while True:
-        answers = [(path, coordination.exists(path)) for path in nodes]
-        missing = [path for path, answer in answers if await answer is None]
+        results = [(path, coordination.exists(path)) for path in nodes]
+        missing = [path for path, result in results if await result is None]
         try:
             if missing:
                 await coordination.multi([Create(path, nodes[path]) for path in missing])

@@ -48,7 +48,7 @@ def proof(who: Identity, nonce: str, cnonce: str, *, purpose: str, uri: str = UR
 
 
 class DigestMd5:
-    """One exchange: `answer` the challenge, then `check` the server's last message."""
+    """One exchange: `respond` to the challenge, then `check` the server's last message."""
 
     def __init__(self, username: str, password: str, random: Random) -> None:
         self._username = username
@@ -57,7 +57,7 @@ class DigestMd5:
         self._cnonce = base64.b64encode(bits.to_bytes(_CNONCE_BITS // 8)).decode()
         self._proof_of_server = ""
 
-    def answer(self, challenge: bytes) -> bytes:
+    def respond(self, challenge: bytes) -> bytes:
         """The response to a challenge. SaslError if it is not one."""
         fields = parse(challenge)
         nonce, realm = fields.get("nonce"), fields.get("realm", SERVER)

@@ -68,7 +68,7 @@ class ZooKeeperConnection(asyncio.Protocol):
             if not challenge:
                 raise SaslError("the server has no SASL")
             last = messages.sasl_token(
-                await self._exchange_sasl(messages.sasl(exchange.answer(challenge)))
+                await self._exchange_sasl(messages.sasl(exchange.respond(challenge)))
             )
             exchange.check(last or b"")
         except SaslError as failure:

@@ -27,7 +27,7 @@ CONNECTIONS_MAX: Final = 32
 REQUEST_S_MAX: Final = 30.0
 """How long a peer may take to send its next request."""
 
-ANSWER_S_MAX: Final = 60.0
+RESPONSE_S_MAX: Final = 60.0
 """How long a peer may take to read a response."""
 
 _REASONS: Final = {
@@ -142,7 +142,7 @@ class _Connection(asyncio.BufferedProtocol):
         self._held = 0
         self._transport: Any = None
         self._timer: Timer | None = None
-        self._answering: asyncio.Task[None] | None = None
+        self._responding: asyncio.Task[None] | None = None
         self._writable: asyncio.Future[None] | None = None
         self._write_paused = False
         self._has_eof = False
@@ -159,8 +159,8 @@ class _Connection(asyncio.BufferedProtocol):
         self._server.forget(self)
         if self._timer is not None:
             self._timer.cancel()
-        if self._answering is not None:
-            self._answering.cancel()
+        if self._responding is not None:
+            self._responding.cancel()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return memoryview(self._buffer)[self._held :]
@@ -169,13 +169,13 @@ class _Connection(asyncio.BufferedProtocol):
         self._held += nbytes
         if self._held == HEAD_BYTES_MAX:
             self._transport.pause_reading()
-        if self._answering is None:
+        if self._responding is None:
             self._serve()
 
     def eof_received(self) -> bool:
         """The peer has stopped sending; stay open for the responses that it is still owed."""
         self._has_eof = True
-        return self._answering is not None
+        return self._responding is not None
 
     def pause_writing(self) -> None:
         self._write_paused = True
@@ -188,7 +188,7 @@ class _Connection(asyncio.BufferedProtocol):
     # -- one request ----------------------------------------------------------------------
 
     def _serve(self) -> None:
-        """Answer the buffered request, if it is complete."""
+        """Respond to the buffered request, if it is complete."""
         end = self._buffer.find(_HEAD_END, 0, self._held)
         if end < 0 and self._held < HEAD_BYTES_MAX:
             return
@@ -208,10 +208,10 @@ class _Connection(asyncio.BufferedProtocol):
         if self._held == HEAD_BYTES_MAX:
             self._transport.resume_reading()
         self._held = rest
-        self._set_deadline(ANSWER_S_MAX)
-        self._answering = self._server.tasks.spawn(self._answer(request), name="HTTP answer")
+        self._set_deadline(RESPONSE_S_MAX)
+        self._responding = self._server.tasks.spawn(self._respond(request), name="HTTP response")
 
-    async def _answer(self, request: _Request) -> None:
+    async def _respond(self, request: _Request) -> None:
         page = self._page(request)
         whole = page.body if isinstance(page.body, bytes) else None
         keep_alive = request.keep_alive and (whole is not None or request.chunked)
@@ -224,7 +224,7 @@ class _Connection(asyncio.BufferedProtocol):
                 # the status is already sent: aborting shows the peer that the body is incomplete
                 logger.error("%s failed", request.path, exc_info=failure)
                 self.abort()
-        self._answering = None
+        self._responding = None
         if self._transport is None or self._transport.is_closing():
             return
         if not keep_alive:
@@ -232,7 +232,7 @@ class _Connection(asyncio.BufferedProtocol):
             return
         self._set_deadline(REQUEST_S_MAX)
         self._serve()
-        if self._has_eof and self._answering is None:
+        if self._has_eof and self._responding is None:
             self._transport.close()
 
     def _page(self, request: _Request) -> Page:

@@ -58,7 +58,7 @@ class SessionRequest(NamedTuple):
 
 class FetchSession:
     """The session with one leader; at first there is none. One request at a time: after each
-    `request`, `answered`, `refused` or `failed` is called, and `fetch` and `forget` only then."""
+    `request`, `responded`, `refused` or `failed` is called, and `fetch` and `forget` only then."""
 
     def __init__(self) -> None:
         self._id = NO_SESSION
@@ -90,7 +90,7 @@ class FetchSession:
             return SessionRequest(self._id, self._epoch, self._fetched, ())
         return SessionRequest(self._id, self._epoch, changed, forgotten)
 
-    def answered(self, session_id: int, places: Collection[Place]) -> bool:
+    def responded(self, session_id: int, places: Collection[Place]) -> bool:
         """The leader has answered without an error, with this `session_id` (`NO_SESSION` if it
         keeps no session) and these partitions (`places`). False if the response can't belong to the
         request: then it must be ignored."""

@@ -44,7 +44,7 @@ the maximal ISR stays as it is."""
 
 
 class AlteredIsr(NamedTuple):
-    """The controller's answer for one partition."""
+    """The controller's response for one partition."""
 
     error_code: ErrorCode
     leader_epoch: int = -1
@@ -107,14 +107,14 @@ class IsrChanges:
     async def _send(self, sent: Mapping[TopicPartition, _Pending]) -> bool:
         """Ask for ISRs; whether all of these have been decided on."""
         try:
-            answers = await self._controller.alter_partitions(
+            responses = await self._controller.alter_partitions(
                 {tp: Proposal(replica.topic_id, wanted) for tp, (replica, wanted) in sent.items()}
             )
         except (ApiError, ConnectionError) as failure:
             logger.debug("the controller has not decided on ISRs: %s", failure)
             return False
-        for tp, answer in answers.items():
-            if tp in sent and self._decide(tp, *sent[tp], answer):
+        for tp, response in responses.items():
+            if tp in sent and self._decide(tp, *sent[tp], response):
                 if self._pending.get(tp) == sent[tp]:  # else there is a newer one
                     del self._pending[tp]
         return all(self._pending.get(tp) != one for tp, one in sent.items())
@@ -135,16 +135,15 @@ class IsrChanges:
         return sent
 
     def _decide(
-        self, tp: TopicPartition, replica: Replica, wanted: ProposeIsr, answer: AlteredIsr
+        self, tp: TopicPartition, replica: Replica, wanted: ProposeIsr, response: AlteredIsr
     ) -> bool:
-        """Apply the controller's answer. Whether the proposal is done with; if not, it is sent
+        """Apply the controller's response. Whether the proposal is done with; if not, it is sent
         again."""
-        code = answer.error_code
+        code = response.error_code
         if code is ErrorCode.NONE:
-            logger.info(
-                "%s: the ISR is %s in partition epoch %d", tp, answer.isr, answer.partition_epoch
-            )
-            replica.isr_decided(answer.leader_epoch, answer.isr, answer.partition_epoch)
+            isr, partition_epoch = response.isr, response.partition_epoch
+            logger.info("%s: the ISR is %s in partition epoch %d", tp, isr, partition_epoch)
+            replica.isr_decided(response.leader_epoch, isr, partition_epoch)
         elif code in INELIGIBLE:
             # at each fetch of a follower that is going to stop
             logger.debug("%s: the ISR %s was refused: %s", tp, wanted.isr, code.name)

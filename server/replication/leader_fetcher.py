@@ -114,7 +114,7 @@ class LeaderFetcher:
         self._is_fetching = False
         """Whether a request is in flight that has all partitions. `add` clears it when it breaks
         off the request because there is a new partition."""
-        self._is_soon_answered = False
+        self._responds_soon = False
         """Whether that request waits no longer than a new partition may."""
         self._additions = 0
         self._added_s = -NEVER_S
@@ -137,7 +137,7 @@ class LeaderFetcher:
         self._additions += 1
         self._added_s = self._clock.monotonic_s()
         replica.flush_if_awaited()  # what an earlier process wrote
-        if self._is_fetching and not self._is_soon_answered:
+        if self._is_fetching and not self._responds_soon:
             self._is_fetching = False
             self._peers.disconnect(self._leader)
         self.wake()
@@ -277,7 +277,7 @@ class LeaderFetcher:
 
     async def _fetch(self, client: BrokerClient) -> None:
         session, fetched = self._session, self._partitions.fetched
-        self._is_soon_answered = self._clock.monotonic_s() - self._added_s < ADDING_S
+        self._responds_soon = self._clock.monotonic_s() - self._added_s < ADDING_S
         request = self._request(session.request(), fetched)
         self._is_fetching = True
         try:
@@ -305,23 +305,23 @@ class LeaderFetcher:
                 logger.warning("broker %d refused a fetch: %s", self._leader, name)
                 self._leave_out_all(fetched.values())
             return ()
-        answers: dict[Place, Any] = {
-            (topic.topic_id.bytes, answer.partition_index): answer
+        partition_responses: dict[Place, Any] = {
+            (topic.topic_id.bytes, partition_response.partition_index): partition_response
             for topic in response.responses
-            for answer in topic.partitions
+            for partition_response in topic.partitions
         }
-        if not session.answered(response.session_id, answers):
+        if not session.responded(response.session_id, partition_responses):
             logger.warning(
                 "broker %d answered a fetch for other partitions than were asked for", self._leader
             )
             self._leave_out_all(fetched.values())
             return ()
         rest: list[_Rest] = []
-        for place, answer in answers.items():
+        for place, partition_response in partition_responses.items():
             one = fetched[place]
             if self._is_current(one):
                 self._partitions.changed(one.replica.key)
-                what = self._take_one(one, answer)
+                what = self._take_one(one, partition_response)
                 if what is not None:
                     rest.append((one, what))
         return rest
@@ -337,10 +337,10 @@ class LeaderFetcher:
         )
 
     def _take_one(
-        self, one: Followed, answer: Any
+        self, one: Followed, response: Any
     ) -> Divergence | RecordsBelowLogEnd | ErrorCode | None:
         """Append what was fetched of one partition. Returns what has to be done instead."""
-        code = answer.error_code
+        code = response.error_code
         if code == ErrorCode.FENCED_LEADER_EPOCH:
             one.retry_at_s = NEVER_S  # the next LeaderAndIsr brings the new one
             return None
@@ -350,7 +350,7 @@ class LeaderFetcher:
             self._leave_out(one, ErrorCode(code).name)
             return None
         one.failures = 0
-        diverging, records = answer.diverging_epoch, answer.records or b""
+        diverging, records = response.diverging_epoch, response.records or b""
         if diverging is not None and diverging.epoch >= 0:
             return Divergence(diverging.epoch, diverging.end_offset)
         if one.replica.throttled_as_follower:
@@ -358,17 +358,17 @@ class LeaderFetcher:
         before = one.following.offset
         try:
             one.replica.append_fetched(
-                memoryview(records), answer.high_watermark, answer.log_start_offset
+                memoryview(records), response.high_watermark, response.log_start_offset
             )
         except UnexpectedOffsetError as failure:
             failure.with_traceback(None)  # its frames have views of the response
-            start, high_watermark = answer.log_start_offset, answer.high_watermark
+            start, high_watermark = response.log_start_offset, response.high_watermark
             return RecordsBelowLogEnd(failure, bytes(records), high_watermark, start)
         except (ApiError, StorageError, OSError) as failure:
             self._leave_out(one, str(failure))
         else:
             if one.lag is None or one.following.offset != before:
-                one.note_lag(answer.high_watermark)
+                one.note_lag(response.high_watermark)
         return None
 
     async def _take_rest(
@@ -412,7 +412,7 @@ class LeaderFetcher:
         """How long the leader may wait with its response: at most until another partition is due.
         That may be one of a new topic, of which its leader had not heard at the last attempt."""
         wait_max_ms = self._settings.wait_max_ms
-        if self._is_soon_answered:
+        if self._responds_soon:
             wait_max_ms = min(wait_max_ms, max(ADDED_WAIT_MS, len(self._partitions) // 20))
         left_s = self._next_due_s - self._clock.monotonic_s()
         return wait_max_ms if left_s * 1000 >= wait_max_ms else max(round(left_s * 1000), 1)

@@ -43,8 +43,8 @@ class RemoteMarker(NamedTuple):
     end: TransactionEnd
     key: PartitionKey
     done: Callable[[ErrorCode], object]
-    """Called with the leader's answer: NONE when the marker is committed. NETWORK_EXCEPTION: it may
-    have been written."""
+    """Called with the leader's response: NONE when the marker is committed. NETWORK_EXCEPTION: it
+    may have been written."""
 
 
 class TransactionPeers:

@@ -61,12 +61,12 @@ def test_both_sides_know_the_password(username: str, password: str, seed: int) -
     except UnicodeEncodeError:
         stored = password.encode()
     client = DigestMd5(username, password, Random(seed))
-    client.check(Server(stored).last_word(client.answer(CHALLENGE)))
+    client.check(Server(stored).last_word(client.respond(CHALLENGE)))
 
 
 def test_a_server_that_does_not_know_the_password() -> None:
     client = DigestMd5("kafka", "secret", Random(1))
-    client.answer(CHALLENGE)
+    client.respond(CHALLENGE)
     for last in (b"", b"rspauth=", b"rspauth=d388dad90d4bbd760a152321f2143af7"):
         with pytest.raises(SaslError, match="does not know the password"):
             client.check(last)
@@ -84,4 +84,4 @@ def test_a_server_that_does_not_know_the_password() -> None:
 )
 def test_challenges_that_are_refused(challenge: bytes, reason: str) -> None:
     with pytest.raises(SaslError, match=reason):
-        DigestMd5("kafka", "secret", Random(1)).answer(challenge)
+        DigestMd5("kafka", "secret", Random(1)).respond(challenge)

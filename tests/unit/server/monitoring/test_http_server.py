@@ -259,7 +259,7 @@ async def test_a_client_that_does_not_read_is_closed(s: Scene, /) -> None:
     client.transport.hold()
     client.ask_for("/endless")
     await run_until_idle()
-    await s.tasks.advance(http_server.ANSWER_S_MAX * 1000 - 1)
+    await s.tasks.advance(http_server.RESPONSE_S_MAX * 1000 - 1)
     assert not client.is_closed
     await s.tasks.advance(1)
     await client.closed()

@@ -168,7 +168,7 @@ class Pair:
             self.follower.failed()
             return
         self._check_answer(request, wanted, answered)
-        assert self.follower.answered(fetching.session_id, answered)
+        assert self.follower.responded(fetching.session_id, answered)
         for place in answered:
             self.sent[place] = self.leader.states[place]
         for place in [one for one in self.sent if one not in wanted]:
@@ -251,10 +251,10 @@ def test_requests_name_what_changed() -> None:
     request = request_for(following, moved)
     assert (request.epoch, dict(request.asked)) == (1, {PLACES[1]: Asked(0, 5, 0, 0)})
     assert list(request.forgotten) == [PLACES[2]]
-    assert following.answered(request.session_id, [])
+    assert following.responded(request.session_id, [])
     request = request_for(following, moved)
     assert (request.epoch, dict(request.asked), list(request.forgotten)) == (2, {}, [])
-    assert following.answered(request.session_id, [PLACES[1]])
+    assert following.responded(request.session_id, [PLACES[1]])
 
 
 def session(*places: Place) -> FetchSession:
@@ -262,7 +262,7 @@ def session(*places: Place) -> FetchSession:
     following = FetchSession()
     request = request_for(following, dict.fromkeys(places, Asked(0, 0, -1, 0)))
     assert request.is_full and request.session_id == 0
-    assert following.answered(7, places)
+    assert following.responded(7, places)
     return following
 
 
@@ -276,7 +276,7 @@ def test_the_epoch_wraps_to_one() -> None:
     following = session(PLACES[0])
     following._epoch = EPOCH_MAX
     assert next_of(following) == (7, EPOCH_MAX, 0)
-    assert following.answered(7, [])
+    assert following.responded(7, [])
     assert next_of(following) == (7, 1, 0)
 
 
@@ -303,20 +303,20 @@ def test_after_an_error_all_is_asked_anew() -> None:
 def test_a_leader_without_room_is_asked_for_all_each_time() -> None:
     following = session(*PLACES[:2])
     assert next_of(following) == (7, 1, 0)
-    assert following.answered(0, [PLACES[0]]), "the session has ended, and the response counts"
+    assert following.responded(0, [PLACES[0]]), "the session has ended, and the response counts"
     assert next_of(following) == (0, 0, 2)
-    assert following.answered(0, PLACES[:2])
+    assert following.responded(0, PLACES[:2])
     assert next_of(following) == (0, 0, 2)
 
 
 def test_a_response_for_other_partitions_does_not_count() -> None:
     following = session(*PLACES[:2])
     assert next_of(following) == (7, 1, 0)
-    assert not following.answered(7, [PLACES[2]])
+    assert not following.responded(7, [PLACES[2]])
     assert next_of(following) == (7, 0, 2)
-    assert not following.answered(8, [PLACES[0]]), "a full response has all"
+    assert not following.responded(8, [PLACES[0]]), "a full response has all"
     assert next_of(following) == (7, 0, 2)
-    assert following.answered(8, PLACES[:2])
+    assert following.responded(8, PLACES[:2])
     assert next_of(following) == (8, 1, 0)
 
 

@@ -108,7 +108,7 @@ class Model(RuleBasedStateMachine):
         if is_lost:
             self.session.failed()
         else:
-            assert self.session.answered(7, list(self.in_flight))
+            assert self.session.responded(7, list(self.in_flight))
         self.in_flight = None
 
     @invariant()
