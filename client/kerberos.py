@@ -65,7 +65,7 @@ class KerberosClient:
         return self._step(None)
 
     def next(self, challenge: bytes) -> bytes:
-        """What is sent as the answer to what the broker sent."""
+        """What is sent as the response to what the broker sent."""
         if not self._context.complete:
             return self._step(challenge)
         try:
@@ -73,11 +73,11 @@ class KerberosClient:
             if len(offered) != 4 or not offered[0] & NO_SECURITY_LAYER:
                 raise KerberosFailed("the broker insists on a security layer, which Kafka has not")
             chosen = bytes([NO_SECURITY_LAYER, 0, 0, 0])  # as the user that the ticket is for
-            answer: bytes = self._context.wrap(chosen, False).message
+            response: bytes = self._context.wrap(chosen, False).message
         except self._gssapi.exceptions.GSSError as failure:
             raise _failed(failure) from failure
         self.is_done = True
-        return answer
+        return response
 
     def _step(self, challenge: bytes | None) -> bytes:
         try:

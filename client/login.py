@@ -25,17 +25,17 @@ NONCE_BYTES: Final = 24
 SEPARATOR: Final = b"\x01"
 
 
-def _no_answer(request: Any, code: Any, version: int) -> NoReturn:
+def _no_response(request: Any, code: Any, version: int) -> NoReturn:
     raise NotImplementedError("no broker of Kavka answers it")
 
 
 SASL_HANDSHAKE: Final = Api(
-    17, "SaslHandshake", versions=(1, 1), first_flexible=2, error_response=_no_answer
+    17, "SaslHandshake", versions=(1, 1), first_flexible=2, error_response=_no_response
 )
 """Version 0 would send what follows without a header."""
 
 SASL_AUTHENTICATE: Final = Api(
-    36, "SaslAuthenticate", versions=(0, 2), first_flexible=2, error_response=_no_answer
+    36, "SaslAuthenticate", versions=(0, 2), first_flexible=2, error_response=_no_response
 )
 
 
@@ -152,8 +152,8 @@ class LogsIn:
                 f"{self._connection.address} does not let the client in: {why}. "
                 "Is sasl.jaas.config right?"
             )
-        answer: bytes = response.auth_bytes
-        return answer
+        auth_bytes: bytes = response.auth_bytes
+        return auth_bytes
 
     async def _ask(self, api: Api, request: Any) -> Any:
         version = self._versions.highest_common(api)

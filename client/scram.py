@@ -65,9 +65,9 @@ class ScramClient:
         self._signature = self._hmac(self._hmac(salted, b"Server Key"), signed)
         return f"{without_proof},p={base64.b64encode(proof).decode()}".encode()
 
-    def check(self, answer: bytes) -> None:
+    def check(self, response: bytes) -> None:
         """Whether the server knows the password as well. ScramFailed."""
-        found = _SERVER_FINAL.fullmatch(answer.decode(errors="replace"))
+        found = _SERVER_FINAL.fullmatch(response.decode(errors="replace"))
         if found is None:
             raise ScramFailed("its last message is not one of SCRAM")
         if found[1] == "e":

@@ -36,9 +36,9 @@ def error_counter(api: Api, counts: Counts) -> Counter:
 
 def counter_source(api: Api) -> str:
     """Source of the function `count`, which adds to `counts`."""
-    lines = ["def count(answer):"]
+    lines = ["def count(response):"]
     for path in error_paths(api):
-        item = "answer"
+        item = "response"
         for depth, name in enumerate(path, start=1):
             lines.append(f"{_INDENT * depth}for item{depth} in {item}.{name} or ():")
             item = f"item{depth}"

@@ -141,11 +141,11 @@ def known_api(key: int) -> Api | None:
         name,
         versions=(0, made.max_version),
         first_flexible=flexible if flexible >= 0 else _NEVER,
-        error_response=_not_for_answering,
+        error_response=_not_for_responding,
         flexible_response_header=key != api_versions.KEY,
         first_with_client_id=controlled_shutdown.API.first_with_client_id if is_shutdown else 0,
     )
 
 
-def _not_for_answering(request: Any, code: ErrorCode, version: int) -> NoReturn:
+def _not_for_responding(request: Any, code: ErrorCode, version: int) -> NoReturn:
     raise NotImplementedError("what is only read is not answered")

@@ -19,7 +19,7 @@ HIGH_WATERMARK: Final = -1
 """The offset that stands for all records that consumers can see."""
 
 UNKNOWN: Final = -1
-"""The low watermark of an answer with an error."""
+"""The low watermark of a response with an error."""
 
 
 @message

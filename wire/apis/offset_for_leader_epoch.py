@@ -1,6 +1,6 @@
 """OffsetForLeaderEpoch (key 23): the end offset of an epoch, to find where logs diverge (KIP-101).
 
-Versions 0 to 4; 1 adds the epoch to the answer (KIP-279), 2 the current leader epoch (KIP-320),
+Versions 0 to 4; 1 adds the epoch to the response (KIP-279), 2 the current leader epoch (KIP-320),
 3 the replica id, 4 is flexible.
 """
 

@@ -86,7 +86,7 @@ class Client:
         replication_factor: int = BROKER_DEFAULT,
     ) -> None:
         make = private_copy.message_class(create_topics.API.request_name)
-        answer = await self._ask(
+        response = await self._ask(
             create_topics.API,
             topics=[
                 make.CreatableTopic(
@@ -101,23 +101,23 @@ class Client:
             ],
             timeout_ms=TIMEOUT_MS,
         )
-        (topic,) = answer.topics
+        (topic,) = response.topics
         _check(topic.error_code, f"topic {name}", topic.error_message)
 
     async def delete_topic(self, name: str) -> None:
-        answer = await self._ask(delete_topics.API, topic_names=[name], timeout_ms=TIMEOUT_MS)
-        (topic,) = answer.responses
+        response = await self._ask(delete_topics.API, topic_names=[name], timeout_ms=TIMEOUT_MS)
+        (topic,) = response.responses
         _check(topic.error_code, f"topic {name}", topic.error_message)
 
     async def topics(self) -> list[str]:
-        answer = await self._ask(metadata.API, topics=None)
-        return sorted(topic.name for topic in answer.topics if not topic.is_internal)
+        response = await self._ask(metadata.API, topics=None)
+        return sorted(topic.name for topic in response.topics if not topic.is_internal)
 
     async def partitions(self, topic: str) -> list[int]:
         make = private_copy.message_class(metadata.API.request_name)
         asked = make.MetadataRequestTopic(name=topic)
-        answer = await self._ask(metadata.API, topics=[asked], allow_auto_topic_creation=False)
-        (found,) = answer.topics
+        response = await self._ask(metadata.API, topics=[asked], allow_auto_topic_creation=False)
+        (found,) = response.topics
         _check(found.error_code, f"topic {topic}")
         return sorted(partition.partition_index for partition in found.partitions)
 
@@ -136,14 +136,14 @@ class Client:
         ]
         if partition is not None and not asked:
             _check(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic}-{partition}")
-        answer = await self._ask(
+        response = await self._ask(
             list_offsets.API,
             replica_id=-1,
             topics=[make(name=topic, partitions=asked)],
         )
-        for found in answer.topics[0].partitions:
+        for found in response.topics[0].partitions:
             _check(found.error_code, f"{topic}-{found.partition_index}")
-        return {found.partition_index: found.offset for found in answer.topics[0].partitions}
+        return {found.partition_index: found.offset for found in response.topics[0].partitions}
 
     async def produce(
         self,
@@ -164,13 +164,13 @@ class Client:
         written = make.PartitionProduceData(
             index=partition, records=memoryview(build_batch([record]))
         )
-        answer = await self._ask(
+        response = await self._ask(
             produce.API,
             acks=_ALL_REPLICAS,
             timeout_ms=TIMEOUT_MS,
             topic_data=[make(name=topic, partition_data=[written])],
         )
-        (found,) = answer.responses[0].partition_responses
+        (found,) = response.responses[0].partition_responses
         _check(found.error_code, f"{topic}-{partition}", found.error_message)
         offset: int = found.base_offset
         return offset
@@ -202,7 +202,7 @@ class Client:
             for partition, offset in positions.items()
         ]
         context = self._context(fetch.API)
-        answer = await self._ask(
+        response = await self._ask(
             fetch.API,
             context,
             max_wait_ms=max_wait_ms,
@@ -210,7 +210,7 @@ class Client:
             topics=[make(topic=topic, partitions=asked)],
         )
         found = []
-        for partition in answer.responses[0].partitions if answer.responses else ():
+        for partition in response.responses[0].partitions if response.responses else ():
             index = partition.partition_index
             _check(partition.error_code, f"{topic}-{index}")
             for header, batch in _batches(bytes(partition.records or b"")):
@@ -230,8 +230,8 @@ class Client:
         context = context or self._context(api)
         request = private_copy.message_class(api.request_name)(version=context.version, **fields)
         _, handler = HANDLERS[api.key]
-        answer: Any = handler(self._broker, context, request)
-        return await answer if isawaitable(answer) else answer
+        result: Any = handler(self._broker, context, request)
+        return await result if isawaitable(result) else result
 
 
 def _check(code: int, where: str, message: str | None = None) -> None:
