@@ -352,7 +352,8 @@ class Instance:
     # -- listeners ------------------------------------------------------------------------
 
     async def _bind(self) -> None:
-        """Bind the listeners; clients are accepted at the end of the start."""
+        """Listen. Connections wait in the backlog until the end of the start, as in Apache Kafka:
+        they are refused only when this process has ended, which shows its death to others."""
         for listener in self.settings.listeners:
             self._listening.append((listener, await self._listen(listener, "listeners")))
         bound_ports = {listener.name: bound.port for listener, bound in self._listening}

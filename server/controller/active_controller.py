@@ -117,17 +117,17 @@ class ActiveController:
         connect: Connect | None = None,
         listener: str,
         on_moved: Callable[[], None],
-        listened: Mapping[int, int] | None = None,
+        fast_failover: bool = False,
         balance: BalanceSettings | None = None,
         unclean: UncleanElections | None = None,
         first_reads: FirstReads | None = None,
         tasks: Tasks,
         random: Random,
     ) -> None:
-        """`connect`: for the channels to other brokers; None for a standalone broker. `listened`:
-        broker epochs, by id, of processes known to have accepted connections; None if brokers that
-        refuse connections don't count as dead. `balance`: when preferred replicas are elected
-        automatically. `unclean`: which topics allow unclean leader elections."""
+        """`connect`: for the channels to other brokers; None for a standalone broker.
+        `fast_failover`: whether brokers that refuse connections count as dead. `balance`: when
+        preferred replicas are elected automatically. `unclean`: which topics allow unclean leader
+        elections."""
         self.store = TreeStore(coordination, term, on_moved)
         self.ready = TopicWaiters(tasks)
         """Requests that wait until a topic's partitions have leaders in this broker's metadata."""
@@ -155,7 +155,7 @@ class ActiveController:
         self._closed = False
         self._broker_id = broker_id
         self._connect = connect
-        self._listened = listened
+        self._fast_failover = fast_failover
         self._connected: dict[int, int] = {}
         """The broker epoch of each other broker that has a channel."""
         self._registered: Mapping[int, LiveBroker] = {}
@@ -509,12 +509,9 @@ class ActiveController:
                     logger.error("broker %d has no inter-broker listener", broker_id)
                     continue
                 remote = RemoteBroker(client, self._tasks)
-                if self._listened is not None:
+                if self._fast_failover:
                     changed = partial(self._reachability_changed, broker_id)
-                    known = self._listened.get(broker_id) == broker.epoch
-                    remote.reachability = Reachability(
-                        client, changed, self._tasks, has_listened=known
-                    )
+                    remote.reachability = Reachability(client, changed, self._tasks)
                     if not self._is_started:
                         self._first_contacts.append(remote.reachability.known)
                 self._channels.open(broker_id, remote, remote.close)

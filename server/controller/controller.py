@@ -99,8 +99,6 @@ class Controller:
         self._electing = False
         self._elect_again = False
         self._watched: ControllerWatch | None = None
-        self._listened: Mapping[int, int] = {}
-        """Of the controller that was watched last: see `ControllerWatch.listened`."""
         self.controller_id = NO_CONTROLLER
         """The active controller's broker id, as last read."""
         coordination.on_session(self._session_event)
@@ -199,7 +197,7 @@ class Controller:
             connect=self._connect,
             listener=self._settings.inter_broker_listener_name,
             on_moved=self._controller_moved,
-            listened=self._listened if self._settings.fast_failover else None,
+            fast_failover=self._settings.fast_failover,
             balance=self._settings.balance,
             unclean=self._unclean,
             first_reads=self._begin_legacy if self._settings.heeds_legacy_nodes else None,
@@ -227,7 +225,6 @@ class Controller:
     def _watch(self, current: tree_store.ControllerRegistration | None) -> None:
         """Depose the controller, which is another broker, when its address refuses connections."""
         if self._watched is not None:
-            self._listened = self._watched.listened
             self._watched.close()
             self._watched = None
         if current is None or self._connect is None or not self._settings.fast_failover:

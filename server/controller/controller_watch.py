@@ -4,11 +4,9 @@ once (its node is deleted), and not only when its session ends, so that the next
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 
 from kavka.client.broker_client import BrokerClient
 from kavka.seams import Tasks
-from kavka.server.cluster.control_messages import NO_EPOCH
 from kavka.server.controller import tree_store
 from kavka.server.controller.active_controller import Connect
 from kavka.server.controller.reachability import Reachability
@@ -31,19 +29,10 @@ class ControllerWatch:
         self._current = current
         self._connect = connect
         self._tasks = tasks
-        self._epoch = NO_EPOCH
         self._client: BrokerClient | None = None
         self._reachability: Reachability | None = None
         self._is_closed = False
         tasks.spawn(self._begin(), name="watch over the controller")
-
-    @property
-    def listened(self) -> Mapping[int, int]:
-        """The controller's broker id and its broker epoch, if that process is known to have
-        accepted connections; else nothing."""
-        if self._reachability is None or not self._reachability.has_listened:
-            return {}
-        return {self._current.broker_id: self._epoch}
 
     def close(self) -> None:
         """Stop watching."""
@@ -60,7 +49,7 @@ class ControllerWatch:
             return  # the next session begins with an election
         if broker is None or self._is_closed:
             return  # its session ends now: so does the controller's node, which is watched
-        self._epoch, self._client = broker.epoch, self._connect(broker)
+        self._client = self._connect(broker)
         if self._client is not None:
             self._reachability = Reachability(self._client, self._changed, self._tasks)
 

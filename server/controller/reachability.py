@@ -1,9 +1,9 @@
 """Whether a broker's address accepts connections: how a broker's death is noticed before its
 session ends.
 
-When a process has ended, connections to its address are refused at once. An address that can't be
-reached, or does not answer, proves nothing: such a broker counts as dead only when its session has
-expired.
+A broker listens before it registers, so connections to its address are refused only when its
+process has ended, and then at once. An address that can't be reached, or does not answer, proves
+nothing: such a broker counts as dead only when its session has expired.
 """
 
 from __future__ import annotations
@@ -23,11 +23,6 @@ FIRST_CONTACT_S: Final = 1.0
 """How long a controller waits at most, at the beginning of its term, to learn which of the
 registered brokers are there: those that neither accept nor refuse connections count as live."""
 
-FIRST_REFUSALS_MAX: Final = 3
-"""Refused attempts that a broker may have before its first accepted one without counting as dead:
-it registers a moment before it listens."""
-
-
 Known: TypeAlias = asyncio.Future[None]
 
 
@@ -40,21 +35,15 @@ class Reachability:
         client: BrokerClient,
         on_change: Callable[[bool], object],
         tasks: Tasks,
-        *,
-        has_listened: bool = False,
     ) -> None:
         """`on_change` is called with False when connections are refused, and with True when they
-        are accepted again. `has_listened`: whether this process of the broker is known to have
-        accepted connections, so that the first refusal shows that it has ended."""
+        are accepted again."""
         self._client = client
         self._on_change = on_change
         self._tasks = tasks
         self.known: Known = tasks.future()
         """Done once it is known whether connections are accepted or refused."""
         self._is_refused = False
-        self._first_refusals = 0
-        self.has_listened = has_listened
-        """Whether a connection has been accepted."""
         self._task = tasks.spawn(self._watch(), name=f"connection to {client.address}")
 
     def close(self) -> None:
@@ -67,11 +56,8 @@ class Reachability:
                 connection = await self._client.connection()
             except ConnectionError as failure:
                 if isinstance(failure, ConnectFailed) and failure.refused:
-                    self._first_refusals += 1
-                    if self.has_listened or self._first_refusals > FIRST_REFUSALS_MAX:
-                        self._change(is_refused=True)
+                    self._change(is_refused=True)
             else:
-                self.has_listened = True
                 self._change(is_refused=False)
                 await asyncio.shield(connection.lost)
                 continue

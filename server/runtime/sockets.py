@@ -41,16 +41,15 @@ Factory: TypeAlias = Callable[[str], asyncio.BaseProtocol | None]
 
 
 class SocketListening:
-    """`kavka.seams.Listening` on one bound TCP socket.
+    """`kavka.seams.Listening` on one TCP socket that listens.
 
     It does not use `create_server`, which accepts all pending connections before a limit could
     stop it.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, bound: socket.socket, backlog: int) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, bound: socket.socket) -> None:
         self._loop = loop
         self._socket = bound
-        self._backlog = backlog
         self._factory: Factory | None = None
         self._paused = False
         self._reading = False
@@ -59,7 +58,6 @@ class SocketListening:
 
     async def accept(self, factory: Factory) -> None:
         self._factory = factory
-        self._socket.listen(self._backlog)
         self._read()
 
     def pause(self) -> None:
@@ -73,7 +71,7 @@ class SocketListening:
     def close(self) -> None:
         self._stop_reading()
         self._factory = None
-        with suppress(OSError):  # not listening yet
+        with suppress(OSError):
             # A forked child may hold the descriptor too, so that close alone would not stop it.
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
@@ -154,6 +152,18 @@ def dialled_address(transport: asyncio.BaseTransport, port: int) -> tuple[str, i
     return plain_address(sockname[0]), port or sockname[1]
 
 
+class ReservedPort:
+    """A bound socket that never listens: `SocketNetwork.bind` can have its address meanwhile."""
+
+    def __init__(self, bound: socket.socket) -> None:
+        self._socket = bound
+        self.port: int = bound.getsockname()[1]
+
+    def close(self) -> None:
+        """Release the address."""
+        self._socket.close()
+
+
 class SocketNetwork:
     """`kavka.seams.Network` over TCP.
 
@@ -170,6 +180,19 @@ class SocketNetwork:
         self._send_bytes = send_bytes
 
     async def bind(self, host: str, port: int) -> SocketListening:
+        bound = await self._bound(host, port)
+        try:
+            bound.listen(self._backlog)
+        except BaseException:
+            bound.close()
+            raise
+        return SocketListening(self._loop, bound)
+
+    async def reserve(self, host: str, port: int) -> ReservedPort:
+        """Keep an address from other programs. OSError if it is not available."""
+        return ReservedPort(await self._bound(host, port))
+
+    async def _bound(self, host: str, port: int) -> socket.socket:
         every_family = not host and socket.has_dualstack_ipv6()
         family = socket.AF_INET6 if ":" in host or every_family else socket.AF_INET
         bound = socket.socket(family, socket.SOCK_STREAM)
@@ -179,7 +202,7 @@ class SocketNetwork:
         except BaseException:
             bound.close()
             raise
-        return SocketListening(self._loop, bound, self._backlog)
+        return bound
 
     async def connect(
         self, host: str, port: int, factory: Callable[[], asyncio.BaseProtocol]

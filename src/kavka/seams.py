@@ -135,7 +135,7 @@ class ProcessLost(Exception):
 
 
 class Listening(Protocol):
-    """A bound socket, which accepts connections after `accept` is called."""
+    """A socket that listens: connections wait in the backlog until `accept` is called."""
 
     @property
     def port(self) -> int:
@@ -168,7 +168,7 @@ class Network(Protocol):
     """Opens sockets, or a replacement for them in tests."""
 
     async def bind(self, host: str, port: int) -> Listening:
-        """Bind an address; connections are refused until `accept`. OSError if not available."""
+        """Listen on an address; connections wait until `accept`. OSError if not available."""
         ...
 
     async def connect(

@@ -10,11 +10,13 @@ from __future__ import annotations
 import asyncio
 import gc
 import heapq
+import inspect
 import math
 import random
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context, ContextVar, copy_context
+from types import CoroutineType
 from typing import Any
 
 RUNNING: ContextVar[Process] = ContextVar("process")
@@ -92,6 +94,12 @@ class Process:
         """Nothing of it runs any further."""
         self.is_dead = True
         self.ready.clear()
+        for task in self.tasks:
+            match task.get_coro():
+                case CoroutineType() as coroutine if (
+                    inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED
+                ):
+                    coroutine.close()  # Python would warn that it was never awaited
 
     def pause(self) -> None:
         """SIGSTOP."""

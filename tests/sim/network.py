@@ -177,7 +177,7 @@ class HostNetwork:
             await asyncio.sleep(CONNECT_TIMEOUT_S)
             raise TimeoutError(errno.ETIMEDOUT, "no answer")
         listening = network.listening.get((host, port))
-        if listening is None or listening.factory is None or host in network.refusing:
+        if listening is None or host in network.refusing:
             raise ConnectionRefusedError(errno.ECONNREFUSED, "refused")
         number = network.number()
         ours = SimTransport(network, self._process, self.host, f"{number}>")
@@ -206,6 +206,7 @@ class SimListening:
 
     async def accept(self, factory: Factory) -> None:
         self.factory = factory
+        self.process.call_soon(self._accept)
 
     def pause(self) -> None:
         self._is_paused = True

@@ -58,8 +58,7 @@ def test_others_lead_within_a_second_and_it_comes_back() -> None:
 
 
 async def controllers_die(cluster: Cluster) -> None:
-    """One controller after the other, each of which leads a partition, too. The next one knows that
-    it has listened: that it refuses connections means that it has ended, not that it starts."""
+    """One controller after the other, each of which leads a partition, too."""
     until = await started(cluster)
     producing = asyncio.gather(*(cluster.produce(until, index) for index in range(3)))
     for _ in range(4):

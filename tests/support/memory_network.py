@@ -289,6 +289,7 @@ class MemoryListening:
 
     async def accept(self, factory: Factory) -> None:
         self.factory = factory
+        self._accept()
 
     def pause(self) -> None:
         self.is_paused = True
@@ -303,8 +304,7 @@ class MemoryListening:
         self._accept()
 
     def _accept(self) -> None:
-        while self._backlog and not self.is_paused:
-            assert self.factory is not None
+        while self._backlog and not self.is_paused and self.factory is not None:
             self._backlog.popleft().accept(self.factory)
 
     def close(self) -> None:
@@ -353,7 +353,7 @@ class MemoryNetwork:
         raise ConnectionRefusedError(errno.ECONNREFUSED, f"no server listens at {host}:{port}")
 
     def client(self, port: int, host: str = CLIENT_HOST) -> Client:
-        """A new connection from `host`; ConnectionRefusedError where no listener accepts one."""
+        """A new connection from `host`; ConnectionRefusedError where nothing listens."""
         return self.client_as(Client, port, host)
 
     def client_as(
@@ -361,7 +361,7 @@ class MemoryNetwork:
     ) -> AnyClient:
         """As `client`, with a client of another kind."""
         listening = self._bound.get(port)
-        if listening is None or listening.factory is None:
+        if listening is None:
             raise ConnectionRefusedError(port)
         client = kind(host)
         self._clients.append(client)

@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
-from kavka.seams import Listening
 from kavka.server.config import BrokerSettings, Listener
 from kavka.server.host import socket_network
+from kavka.server.runtime.sockets import ReservedPort
 
 DataPath: TypeAlias = Path
 
@@ -50,7 +50,7 @@ class Ports:
     """
 
     def __init__(self) -> None:
-        self._held: list[Listening] = []
+        self._held: list[ReservedPort] = []
         self._listeners: tuple[Listener, ...] = ()
 
     async def of(self, settings: BrokerSettings) -> BrokerSettings:
@@ -60,7 +60,7 @@ class Ports:
             listeners = []
             for listener in settings.listeners:
                 if listener.port == 0:
-                    held = await network.bind(listener.host, 0)
+                    held = await network.reserve(listener.host, 0)
                     self._held.append(held)
                     listener = replace(listener, port=held.port)
                 listeners.append(listener)

@@ -7,7 +7,7 @@ from collections import deque
 from typing import Any
 
 from kavka.client.errors import ConnectFailed, Disconnected
-from kavka.server.controller.reachability import FIRST_REFUSALS_MAX, RETRY_S, Reachability
+from kavka.server.controller.reachability import RETRY_S, Reachability
 from support.virtual import VirtualClock, VirtualTasks, run_until_idle
 
 REFUSED = ConnectFailed("refused", refused=True)
@@ -59,26 +59,11 @@ async def test_refused_and_accepted_again() -> None:
     assert heard == [False, True], "it was closed"
 
 
-async def test_one_that_has_accepted_no_connection_yet_has_a_moment() -> None:
-    """It registers before it listens."""
-    client: Any = Client(*[REFUSED] * FIRST_REFUSALS_MAX, Connection())
-    tasks, heard = VirtualTasks(VirtualClock()), list[bool]()
-    Reachability(client, heard.append, tasks)
-    for _ in range(FIRST_REFUSALS_MAX + 1):
-        await tasks.advance(1000 * RETRY_S)
-    assert not heard
-    assert not client.outcomes
-    client = Client(*[REFUSED] * (FIRST_REFUSALS_MAX + 1))
-    Reachability(client, heard.append, tasks)
-    for _ in range(FIRST_REFUSALS_MAX + 1):
-        await tasks.advance(1000 * RETRY_S)
-    assert heard == [False]
-
-
-async def test_one_that_is_known_to_have_listened_has_none() -> None:
+async def test_the_first_attempt_tells() -> None:
+    """A broker listens before it registers."""
     client: Any = Client(REFUSED)
     tasks, heard = VirtualTasks(VirtualClock()), list[bool]()
-    watch = Reachability(client, heard.append, tasks, has_listened=True)
+    watch = Reachability(client, heard.append, tasks)
     await run_until_idle()
     assert heard == [False]
-    assert watch.known.done() and watch.has_listened
+    assert watch.known.done()

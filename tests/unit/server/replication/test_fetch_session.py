@@ -141,6 +141,8 @@ class Pair:
         self.follower = FetchSession()
         self.wanted: dict[Place, Asked] = {}
         self.sent: dict[Place, State] = {}
+        self.offsets: dict[Place, int] = {}
+        """Those of the last request."""
         self.full_requests = 0
 
     def fetch(self, fate: str) -> None:
@@ -171,6 +173,9 @@ class Pair:
         assert self.follower.responded(fetching.session_id, answered)
         for place in answered:
             self.sent[place] = self.leader.states[place]
+        for place in self.leader.diverging & self.sent.keys():
+            del self.sent[place]  # it truncates its log first, and hears the rest then
+        self.offsets = {place: one.offset for place, one in wanted.items()}
         for place in [one for one in self.sent if one not in wanted]:
             del self.sent[place]  # when it is fetched again it hears all of it again
 
@@ -185,8 +190,14 @@ class Pair:
             or place in self.leader.diverging
             or states[place].error
             or self.sent.get(place) != states[place]
+            or self._begins_anew(request, place)
         }
         assert answered.keys() == (wanted.keys() if request.is_full else news)
+
+    def _begins_anew(self, request: SessionRequest, place: Place) -> bool:
+        """Whether a request names it although no records have come since the last one."""
+        asked = request.asked.get(place)
+        return asked is not None and asked.offset == self.offsets.get(place)
 
 
 places = st.sampled_from(PLACES)
