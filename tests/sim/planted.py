@@ -220,7 +220,7 @@ BUGS = (
     Bug("markers are dropped at the start", 60, markers_dropped_at_the_start),
     Bug("answers overtake each other", 60, _answers_out_of_order),
     Bug("a stale generation is accepted", 40, _stale_generation_accepted),
-    Bug("a fenced member may still commit", 100, _fenced_member_commits),
+    Bug("a fenced member may still commit", 100, _fenced_member_commits, 101),
     Bug("offsets expire by the wrong clock", 40, _offsets_expire_by_the_wrong_clock),
     Bug("records are acknowledged before their fsync", 60, _acknowledged_before_its_fsync),
     Bug("duplicates are appended", 60, _duplicates_appended),
