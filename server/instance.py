@@ -352,8 +352,9 @@ class Instance:
     # -- listeners ------------------------------------------------------------------------
 
     async def _bind(self) -> None:
-        """Listen. Connections wait in the backlog until the end of the start, as in Apache Kafka:
-        they are refused only when this process has ended, which shows its death to others."""
+        """Listen. Connections wait in the backlog until the end of the start: a broker of a cluster
+        that has registered and refuses connections counts as dead. (Apache Kafka 3.9 listens at the
+        end of the start; there nothing counts as dead before its session ends.)"""
         for listener in self.settings.listeners:
             self._listening.append((listener, await self._listen(listener, "listeners")))
         bound_ports = {listener.name: bound.port for listener, bound in self._listening}

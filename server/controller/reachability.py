@@ -2,8 +2,9 @@
 session ends.
 
 A broker listens before it registers, so connections to its address are refused only when its
-process has ended, and then at once. An address that can't be reached, or does not answer, proves
-nothing: such a broker counts as dead only when its session has expired.
+process has ended, and then at once. (One of Apache Kafka listens a moment later, and counts as live
+from then on.) An address that can't be reached, or does not answer, proves nothing: such a broker
+counts as dead only when its session has expired.
 """
 
 from __future__ import annotations
