@@ -58,7 +58,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling | None:
-    """Of `--dist=loadfile`."""
+    """Our own, in place of that of `--dist=loadfile`."""
     return Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 

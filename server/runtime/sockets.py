@@ -180,25 +180,21 @@ class SocketNetwork:
         self._send_bytes = send_bytes
 
     async def bind(self, host: str, port: int) -> SocketListening:
-        bound = await self._bound(host, port)
-        try:
-            bound.listen(self._backlog)
-        except BaseException:
-            bound.close()
-            raise
-        return SocketListening(self._loop, bound)
+        return SocketListening(self._loop, await self._bound(host, port, listens=True))
 
     async def reserve(self, host: str, port: int) -> ReservedPort:
         """Keep an address from other programs. OSError if it is not available."""
-        return ReservedPort(await self._bound(host, port))
+        return ReservedPort(await self._bound(host, port, listens=False))
 
-    async def _bound(self, host: str, port: int) -> socket.socket:
+    async def _bound(self, host: str, port: int, *, listens: bool) -> socket.socket:
         every_family = not host and socket.has_dualstack_ipv6()
         family = socket.AF_INET6 if ":" in host or every_family else socket.AF_INET
         bound = socket.socket(family, socket.SOCK_STREAM)
         try:
             self._prepare(bound)
             bound.bind((await self._resolve(host, family), port))
+            if listens:
+                bound.listen(self._backlog)
         except BaseException:
             bound.close()
             raise

@@ -69,10 +69,9 @@ class Observer:
         """The state of each partition in ZooKeeper at the last look."""
         self._zxid = -1
         """The last change of the tree that was looked at."""
-        self._read_zxid = -1
-        self._read_states: dict[tuple[str, int], StoredPartitionState | None] = {}
-        self._read_topics: dict[str, paths.TopicAssignment | None] = {}
-        """What the tree has since that change: it is read far more often than it changes."""
+        # the tree is read far more often than it changes
+        self._state_at = lru_cache(1000)(self._read_state)
+        self._topic_at = lru_cache(1000)(self._read_topic)
 
     def check(self) -> None:
         """Look at everything, between two steps."""
@@ -180,14 +179,10 @@ class Observer:
 
     def stored(self, topic: str, index: int) -> StoredPartitionState | None:
         """What ZooKeeper has of a partition."""
-        self._drop_earlier()
-        try:
-            return self._read_states[topic, index]
-        except KeyError:
-            found = self._read_states[topic, index] = self._read_state(topic, index)
-            return found
+        return self._state_at(self._tree.zxid, topic, index)
 
-    def _read_state(self, topic: str, index: int) -> StoredPartitionState | None:
+    def _read_state(self, _zxid: int, topic: str, index: int) -> StoredPartitionState | None:
+        """As of the tree's last change."""
         try:
             return _decoded_state(self._tree.get(paths.partition_state(topic, index)).data)
         except NoNode:
@@ -196,27 +191,16 @@ class Observer:
     def _assignment(self, topic: str) -> paths.TopicAssignment | None:
         """None without a topic, also while it is being deleted: a new controller may have brokers
         create replicas again that are deleted already, before it goes on with the deletion."""
-        self._drop_earlier()
-        try:
-            return self._read_topics[topic]
-        except KeyError:
-            found = self._read_topics[topic] = self._read_assignment(topic)
-            return found
+        return self._topic_at(self._tree.zxid, topic)
 
-    def _read_assignment(self, topic: str) -> paths.TopicAssignment | None:
+    def _read_topic(self, _zxid: int, topic: str) -> paths.TopicAssignment | None:
+        """As of the tree's last change."""
         if self._tree.exists(paths.topic_deletion(topic)) is not None:
             return None
         try:
             return _decoded_topic(self._tree.get(paths.topic(topic)).data)
         except NoNode:
             return None
-
-    def _drop_earlier(self) -> None:
-        """Forget what was read before the tree's last change."""
-        if self._read_zxid != self._tree.zxid:
-            self._read_zxid = self._tree.zxid
-            self._read_states.clear()
-            self._read_topics.clear()
 
     def _check_controller(self, machine: Machine) -> None:
         broker = None if machine.instance is None else machine.instance.broker

@@ -284,6 +284,14 @@ class Broker:
         self.fs.crash(chance)
         self.start()
 
+    def die(self, tears: int | None, step: int) -> None:
+        """SIGKILL, or a power cut if `tears` is given: with tears of chance, another one for each
+        number and step, or with none if it is 0. Then a start."""
+        if tears is None:
+            self.kill()
+        else:
+            self.crash(random.Random(100 * tears + step) if tears else None)
+
 
 def flush(log: PartitionLog) -> None:
     """Bring everything to the disk."""

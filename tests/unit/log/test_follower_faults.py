@@ -144,10 +144,7 @@ def test_a_death_at_each_step(tears: int | None) -> None:
             pass
         else:
             break
-        if tears is None:
-            broker.kill()
-        else:
-            broker.crash(random.Random(100 * tears + steps) if tears else None)
+        broker.die(tears, steps)
         assert broker.log().end_offset >= before
         assert state(broker.log(), broker.fs) == example_state(broker.log().end_offset)
         take_rest(broker)

@@ -480,11 +480,7 @@ def test_every_step_of_a_compaction_that_splits_segments(tears: int | None) -> N
             pass
         else:
             break
-        if tears is None:
-            fs.kill()
-        else:
-            fs.crash(random.Random(100 * tears + steps) if tears else None)
-        broker.start()
+        broker.die(tears, steps)
         found = compaction.read_all(broker.log())
         Expected(by_offset(after), together(by_offset(before)), 60).check(found)
         steps += 1

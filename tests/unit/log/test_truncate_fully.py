@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
 from kavka.compat_tests.raw.codec import batches
@@ -70,10 +68,7 @@ def test_a_death_at_each_step_of_truncating_fully(offset: int, tears: int | None
             pass
         else:
             break
-        if tears is None:
-            broker.kill()
-        else:
-            broker.crash(random.Random(100 * tears + steps) if tears else None)
+        broker.die(tears, steps)
         log = broker.log()
         if log.end_offset > log.start_offset:
             assert state(log, fs) == example_state(log.end_offset)
