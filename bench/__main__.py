@@ -151,9 +151,9 @@ def _add_cluster_options(parser: argparse.ArgumentParser) -> None:
 def _allow_open_files() -> None:
     """Room for a thousand idle connections, here and (inherited) in the brokers."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
-    if soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    limit = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    if soft < limit:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
 def _look_at_machine(helper: Helper, scratch: Path) -> dict[str, object]:

@@ -54,7 +54,7 @@ def many(run: ClusterRun) -> None:
     broker's start."""
     name = "cluster-many"
     names = [run.name(name) for _ in range(TOPICS)]
-    made = [NewTopic(one, PARTITIONS, len(BROKERS)) for one in names]
+    made = [NewTopic(topic, PARTITIONS, len(BROKERS)) for topic in names]
     began_s = time.monotonic()
     run.ask(partial(run.admin.create_topics, made, operation_timeout=FILL_WITHIN_S))
     run.cluster.await_in_sync(RECOVERED_WITHIN_S)
@@ -100,7 +100,9 @@ def _led_by(run: ClusterRun, broker: int) -> int:
     """Partitions that have this leader, or none."""
     topics: Any = run.metadata().topics
     return sum(
-        one.leader in (broker, -1) for topic in topics.values() for one in topic.partitions.values()
+        partition.leader in (broker, -1)
+        for topic in topics.values()
+        for partition in topic.partitions.values()
     )
 
 

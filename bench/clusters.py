@@ -40,7 +40,9 @@ class Cluster(ProcessCluster):
 
     def alive(self) -> bool:
         """Whether all three run."""
-        return all(one.process is not None and one.process.poll() is None for one in self.members)
+        return all(
+            member.process is not None and member.process.poll() is None for member in self.members
+        )
 
     def close(self) -> None:
         for member in self.members:
@@ -95,7 +97,7 @@ class ClusterRun(Readings):
 
     @property
     def pids(self) -> Sequence[int]:
-        return [one.process.pid for one in self.cluster.members if one.process is not None]
+        return [member.process.pid for member in self.cluster.members if member.process is not None]
 
     @property
     def home(self) -> Path:
@@ -129,7 +131,10 @@ class ClusterRun(Readings):
         """A topic of its own with a partition for each of `leaders`, who is the first of its three
         replicas, and with one record in each, for the length of a `with` block."""
         name = self.name(stage)
-        replicas = [[leader, *(one for one in BROKERS if one != leader)] for leader in leaders]
+        replicas = [
+            [leader, *(broker_id for broker_id in BROKERS if broker_id != leader)]
+            for leader in leaders
+        ]
         self.ask(lambda: self.admin.create_topics([_new(name, replicas)]))
         for partition, leader in enumerate(leaders):
             raw.write_one(self.port(leader), name, partition)

@@ -67,11 +67,11 @@ class Found(NamedTuple):
     broker_line: str
 
 
-def measure(peer: Peer, helper: Helper, wanted: Keyed) -> Found:
+def measure(peer: Peer, helper: Helper, workload: Keyed) -> Found:
     """One broker's whole run. RuntimeError when what is left is not what should be."""
     raw.create_topic(peer.port, QUIET)
     _create(peer)
-    _fill(peer, wanted)
+    _fill(peer, workload)
     log_bytes = _log_bytes(peer)
     before: list[Timed] = []
     rss_before, _ = _watch(peer, helper, before, lambda: len(before) == PROBES_BEFORE)
@@ -80,7 +80,7 @@ def measure(peer: Peer, helper: Helper, wanted: Keyed) -> Found:
     active = max(int(path.stem) for path in _logs(peer))
     during: list[Timed] = []
     most_mb, ended_s = _watch(peer, helper, during, lambda: clean_upto(peer) >= active)
-    left = _check(peer, wanted)
+    left = _check(peer, workload)
     lines = [line for line in peer.output_tail(2000).splitlines() if " compacted " in line]
     return Found(
         ended_s - began_s,
@@ -122,12 +122,12 @@ def _leader_missing(connection: raw.Connection) -> int:
     return frames.listed_error(connection.ask(frames.list_end_offset(TOPIC)))
 
 
-def _fill(peer: Peer, wanted: Keyed) -> None:
+def _fill(peer: Peer, workload: Keyed) -> None:
     """Write all records, some requests ahead of the answers."""
     at = frames.produce_error_at(TOPIC) - 4
     ahead = 0
     with raw.Connection(peer.port) as connection:
-        for batch in wanted.batches(int(time.time() * 1000)):
+        for batch in workload.batches(int(time.time() * 1000)):
             connection.socket.sendall(frames.produce(TOPIC, 0, batch, acks=1))
             ahead += 1
             if ahead == IN_FLIGHT:
@@ -150,7 +150,7 @@ def _probe(peer: Peer, helper: Helper) -> Future[Timed]:
 
 
 def _p99(timed: Sequence[Timed]) -> float:
-    return statistics.median(quantile(one.latencies_ns, 0.99) / 1e6 for one in timed)
+    return statistics.median(quantile(probe.latencies_ns, 0.99) / 1e6 for probe in timed)
 
 
 def _watch(
@@ -194,9 +194,9 @@ def _log_bytes(peer: Peer) -> int:
     return sum(path.stat().st_size for path in _logs(peer))
 
 
-def _check(peer: Peer, wanted: Keyed) -> int:
+def _check(peer: Peer, workload: Keyed) -> int:
     """Read everything with a stock client; how many records were left."""
-    expected = wanted.left(clean_upto(peer))
+    expected = workload.left(clean_upto(peer))
     consumer = Consumer(
         {
             "bootstrap.servers": f"{raw.HOST}:{peer.port}",
@@ -241,7 +241,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--keys", type=int)
     parser.add_argument("--peer", choices=[*PEERS, "both"], default="both")
     arguments = parser.parse_args(argv)
-    wanted = Keyed(arguments.records, arguments.keys or arguments.records // KEYS_SHARE)
+    workload = Keyed(arguments.records, arguments.keys or arguments.records // KEYS_SHARE)
     names = list(PEERS) if arguments.peer == "both" else [arguments.peer]
     with tempfile.TemporaryDirectory(prefix="kavka-bench-") as scratch, Helper() as helper:
         for name in names:
@@ -249,18 +249,18 @@ def main(argv: Sequence[str] | None = None) -> int:
                 peer.prepare()
                 peer.start()
                 try:
-                    found = measure(peer, helper, wanted)
+                    found = measure(peer, helper, workload)
                 except RuntimeError as failure:
                     print(f"{peer.name}: {failure}", file=sys.stderr)
                     return 1
-                print(_report(peer, wanted, found), flush=True)
+                print(_report(peer, workload, found), flush=True)
     return 0
 
 
-def _report(peer: Peer, wanted: Keyed, found: Found) -> str:
+def _report(peer: Peer, workload: Keyed, found: Found) -> str:
     return "\n  ".join(
         [
-            f"{peer.name}: {wanted.records:,} records with {wanted.keys:,} keys, "
+            f"{peer.name}: {workload.records:,} records with {workload.keys:,} keys, "
             f"{found.log_bytes / 1e6:,.0f} MB, are {found.records_left:,} now, the right ones",
             f"from the first file to the last in {found.seconds:.1f} s",
             f"memory beside the broker's own at most {found.extra_mb:.0f} MB",

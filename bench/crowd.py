@@ -34,8 +34,8 @@ class Crowd:
     def __init__(self, port: int, topic: str) -> None:
         self._stack = ExitStack()
         fetch = frames.FetchRequest(topic, 0, max_wait_ms=500, partition_max_bytes=ASKED_BYTES)
-        asked = bytes(fetch.at(1))
-        begun = struct.pack(">i", ANNOUNCED_BYTES) + asked[4:12]
+        request = bytes(fetch.at(1))
+        begun = struct.pack(">i", ANNOUNCED_BYTES) + request[4:12]
         with ExitStack() as undo:
             undo.push(self._stack)
             self._idle: list[Connection] = []
@@ -46,7 +46,7 @@ class Crowd:
                 self._idle.append(self._stack.enter_context(Connection(port)))
                 self._idle[-1].ask(frames.api_versions())
                 if number < SLOW_READERS:
-                    self._readers.append(self._connect(port, asked))
+                    self._readers.append(self._connect(port, request))
                 if number < BYTE_WRITERS:
                     self._writers.append(self._connect(port, begun))
             undo.pop_all()
@@ -60,21 +60,21 @@ class Crowd:
 
     def step(self) -> None:
         """A byte from each writer; READ_BYTES by the next of the slow readers."""
-        for one in self._writers:
-            one.send(b"x")
+        for writer in self._writers:
+            writer.send(b"x")
         self._turn += 1
         if not self._readers[self._turn % SLOW_READERS].recv(READ_BYTES):
             raise ConnectionError("the broker closed the connection of a slow reader")
 
     def check(self) -> None:
         """Each of the idle ones is still served."""
-        for one in self._idle:
-            one.ask(frames.api_versions())
+        for connection in self._idle:
+            connection.ask(frames.api_versions())
 
     def _connect(self, port: int, first: bytes) -> socket.socket:
-        one = self._stack.enter_context(socket.socket())
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
-        one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        one.connect((HOST, port))
-        one.sendall(first)
-        return one
+        connection = self._stack.enter_context(socket.socket())
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.connect((HOST, port))
+        connection.sendall(first)
+        return connection

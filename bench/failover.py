@@ -48,7 +48,7 @@ def leader_and_controller(run: ClusterRun) -> None:
 def follower(run: ClusterRun) -> None:
     """A follower dies; all replicas in sync have to acknowledge."""
     for victim in _victims(run, is_controller=False):
-        other = next(one for one in BROKERS if one != victim)
+        other = next(broker_id for broker_id in BROKERS if broker_id != victim)
         _while_producing(run, "cluster-failover-follower", victim, leader=other)
 
 
@@ -67,7 +67,7 @@ def group_coordinator(run: ClusterRun) -> None:
     """The coordinator of a group dies, whose member reads and commits."""
     name = "cluster-failover-group"
     for victim in _victims(run, is_controller=False):
-        other = next(one for one in BROKERS if one != victim)
+        other = next(broker_id for broker_id in BROKERS if broker_id != victim)
         group = _coordinated(run, OFFSETS, name, victim, Committing, other)
         with run.topic(name, [other]) as topic, Producing(run.cluster.bootstrap, topic):
             _kill_under(run, name, victim, Committing(run.cluster.bootstrap, topic, group))
@@ -77,7 +77,7 @@ def transaction_coordinator(run: ClusterRun) -> None:
     """The coordinator of a transaction dies, and its producer commits."""
     name = "cluster-failover-transaction"
     for victim in _victims(run, is_controller=False):
-        other = next(one for one in BROKERS if one != victim)
+        other = next(broker_id for broker_id in BROKERS if broker_id != victim)
         own = _coordinated(run, TRANSACTIONS, name, victim, Transacting, other)
         with run.topic(name, [other]) as topic:
             client = Transacting(run.cluster.bootstrap, topic, own)
@@ -119,7 +119,7 @@ def _victims(run: ClusterRun, *, is_controller: bool) -> Iterator[int]:
     for number in range(run.kills):
         run.cluster.await_in_sync()
         current = current_controller(run)
-        others = [one for one in BROKERS if one != current]
+        others = [broker_id for broker_id in BROKERS if broker_id != current]
         yield current if is_controller else others[number % len(others)]
 
 
@@ -179,11 +179,11 @@ def create_after_kill(run: ClusterRun, topic: str, victim: int) -> Sequence[str]
     By raw sockets: confluent-kafka's administrator goes on to look for the broker that was the
     controller, and does not ask who is now.
     """
-    others = [one for one in BROKERS if one != victim]
+    others = [broker_id for broker_id in BROKERS if broker_id != victim]
     deadline_s = time.monotonic() + RECOVERED_WITHIN_S
     errors: list[str] = []
-    for asked in cycle(others):
-        error = _try_to_create(run, topic, asked, others)
+    for broker_id in cycle(others):
+        error = _try_to_create(run, topic, broker_id, others)
         if not error:
             return errors
         errors.append(error)
@@ -193,9 +193,9 @@ def create_after_kill(run: ClusterRun, topic: str, victim: int) -> Sequence[str]
     raise AssertionError("brokers are left")
 
 
-def _try_to_create(run: ClusterRun, topic: str, asked: int, left: Sequence[int]) -> str:
+def _try_to_create(run: ClusterRun, topic: str, broker_id: int, left: Sequence[int]) -> str:
     """What failed; empty when the topic is there."""
-    with raw.Connection(run.port(asked)) as connection:
+    with raw.Connection(run.port(broker_id)) as connection:
         controller = frames.controller_id(connection.ask(frames.cluster_metadata()))
     if controller not in left:
         return f"broker {controller} is the controller"

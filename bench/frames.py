@@ -146,8 +146,8 @@ def alter_configs_error(answer: memoryview) -> int:
 
 def list_end_offset(topic: str, partition: int = 0) -> bytes:
     """ListOffsets v1 for the end of a partition."""
-    asked = struct.pack(">iiq", 1, partition, -1)
-    return frame(LIST_OFFSETS, 1, struct.pack(">ii", -1, 1) + string(topic) + asked)
+    partitions = struct.pack(">iiq", 1, partition, -1)
+    return frame(LIST_OFFSETS, 1, struct.pack(">ii", -1, 1) + string(topic) + partitions)
 
 
 def listed_error(answer: memoryview) -> int:

@@ -33,11 +33,11 @@ def found_error(answer: memoryview) -> int:
     return int(struct.unpack_from(">h", answer, 4)[0])
 
 
-def join_group(group: str, member: str = "") -> bytes:
+def join_group(group: str, member_id: str = "") -> bytes:
     """JoinGroup v3, the last that needs no second round for a member's id."""
     protocol = string("range") + struct.pack(">i", len(SUBSCRIPTION)) + SUBSCRIPTION
     timeouts = struct.pack(">ii", SESSION_MS, REBALANCE_MS)
-    rest = string(member) + string("consumer") + struct.pack(">i", 1) + protocol
+    rest = string(member_id) + string("consumer") + struct.pack(">i", 1) + protocol
     return frame(JOIN_GROUP, 3, string(group) + timeouts + rest)
 
 
@@ -45,7 +45,7 @@ class Joined(NamedTuple):
     """What a member learns; `members` is empty for all but the leader."""
 
     generation: int
-    member: str
+    member_id: str
     members: Sequence[str]
 
 
@@ -56,32 +56,32 @@ def joined(answer: memoryview) -> Joined:
         raise RuntimeError(f"JoinGroup answered error {error}")
     _protocol, at = _read(answer, 14)
     _leader, at = _read(answer, at)
-    member, at = _read(answer, at)
+    own_id, at = _read(answer, at)
     (count,) = struct.unpack_from(">i", answer, at)
     at += 4
     members = []
     for _ in range(count):
-        one, at = _read(answer, at)
-        members.append(one)
+        member_id, at = _read(answer, at)
+        members.append(member_id)
         at += 4 + struct.unpack_from(">i", answer, at)[0]
-    return Joined(generation, member, members)
+    return Joined(generation, own_id, members)
 
 
-def sync_group(group: str, one: Joined) -> bytes:
+def sync_group(group: str, member: Joined) -> bytes:
     """SyncGroup v1; the leader gives every member the same assignment."""
     data = struct.pack(">i", len(ASSIGNMENT)) + ASSIGNMENT
-    assignments = b"".join(string(member) + data for member in one.members)
+    assignments = b"".join(string(member_id) + data for member_id in member.members)
     return frame(
-        SYNC_GROUP, 1, _member(group, one) + struct.pack(">i", len(one.members)) + assignments
+        SYNC_GROUP, 1, _member(group, member) + struct.pack(">i", len(member.members)) + assignments
     )
 
 
 _REBALANCE_IN_PROGRESS: Final = 27
 
 
-def heartbeat(group: str, one: Joined) -> bytes:
+def heartbeat(group: str, member: Joined) -> bytes:
     """Heartbeat v1."""
-    return frame(HEARTBEAT, 1, _member(group, one))
+    return frame(HEARTBEAT, 1, _member(group, member))
 
 
 def is_rebalancing(answer: memoryview) -> bool:
@@ -90,11 +90,11 @@ def is_rebalancing(answer: memoryview) -> bool:
     return bool(error == _REBALANCE_IN_PROGRESS)
 
 
-def check(answer: memoryview, what: str) -> None:
+def check(answer: memoryview, api: str) -> None:
     """RuntimeError when an answer with throttle time and error code first has one."""
     (error,) = struct.unpack_from(">h", answer, 8)
     if error:
-        raise RuntimeError(f"{what} answered error {error}")
+        raise RuntimeError(f"{api} answered error {error}")
 
 
 def offset_commit(group: str, offsets: Mapping[str, Iterable[int]]) -> bytes:
@@ -123,8 +123,8 @@ def committed_errors(answer: memoryview) -> list[int]:
 
 def offset_fetch(group: str, topic: str) -> bytes:
     """OffsetFetch v5 for partition 0 of a topic."""
-    asked = struct.pack(">i", 1) + string(topic) + struct.pack(">ii", 1, 0)
-    return frame(OFFSET_FETCH, 5, string(group) + asked)
+    topics = struct.pack(">i", 1) + string(topic) + struct.pack(">ii", 1, 0)
+    return frame(OFFSET_FETCH, 5, string(group) + topics)
 
 
 def fetched_offset(answer: memoryview) -> tuple[int, int]:
@@ -138,8 +138,8 @@ def fetched_offset(answer: memoryview) -> tuple[int, int]:
     return int(error), int(offset)
 
 
-def _member(group: str, one: Joined) -> bytes:
-    return string(group) + struct.pack(">i", one.generation) + string(one.member)
+def _member(group: str, member: Joined) -> bytes:
+    return string(group) + struct.pack(">i", member.generation) + string(member.member_id)
 
 
 def _read(answer: memoryview, at: int) -> tuple[str, int]:

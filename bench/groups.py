@@ -67,8 +67,8 @@ def _await_coordinators(peer: Peer) -> None:
     first = group_frames.find_coordinator("first")
     raw.when_up(peer.port, lambda link: group_frames.found_error(link.ask(first)))
     for group in OFFSET_GROUPS:
-        asked = group_frames.offset_fetch(group, TOPICS[0])
-        raw.when_up(peer.port, lambda link: group_frames.fetched_offset(link.ask(asked))[0])  # noqa: B023 - asked at once
+        request = group_frames.offset_fetch(group, TOPICS[0])
+        raw.when_up(peer.port, lambda link: group_frames.fetched_offset(link.ask(request))[0])  # noqa: B023 - asked at once
 
 
 # -- members --------------------------------------------------------------------------------
@@ -103,8 +103,8 @@ def _formed(lines: Sequence[Connection], names: Sequence[str]) -> list[Joined]:
 def _synced(lines: Sequence[Connection], names: Sequence[str]) -> list[Joined]:
     """Read the answers to JoinGroup, and have all members synced."""
     members = [group_frames.joined(line.read()) for line in lines]
-    for line, name, one in zip(lines, names, members, strict=True):
-        line.socket.sendall(group_frames.sync_group(name, one))
+    for line, name, member in zip(lines, names, members, strict=True):
+        line.socket.sendall(group_frames.sync_group(name, member))
     for line in lines:
         group_frames.check(line.read(), "SyncGroup")
     return members
@@ -127,22 +127,24 @@ def _big(run: Run, stack: ExitStack) -> None:
     with run.meter("group-joined") as meter:
         members = _formed(lines, names)
     run.add("big-group.joined", meter.wall_s)
-    leader = next(number for number, one in enumerate(members) if one.members)
+    leader = next(number for number, member in enumerate(members) if member.members)
     others = [number for number in range(MEMBERS) if number != leader]
     current = members
     for times in range(1, AGAIN + 1):
         with run.meter("group-again") as meter:
-            lines[leader].socket.sendall(group_frames.join_group(BIG, members[leader].member))
+            lines[leader].socket.sendall(group_frames.join_group(BIG, members[leader].member_id))
             # one that joined before the leader has would get no error yet
             beat = group_frames.heartbeat(BIG, current[others[0]])
             while not group_frames.is_rebalancing(lines[others[0]].ask(beat)):
                 continue
             for number in others:
-                lines[number].socket.sendall(group_frames.join_group(BIG, members[number].member))
+                lines[number].socket.sendall(
+                    group_frames.join_group(BIG, members[number].member_id)
+                )
             again = _synced(lines, names)
         run.add("big-group.again", meter.wall_s)
         run.add("big-group.cpu", meter.broker_s)
-        if {one.generation for one in again} != {members[0].generation + times}:
+        if {member.generation for member in again} != {members[0].generation + times}:
             raise RuntimeError("the members are not all of the next generation")
         current = again
 

@@ -34,8 +34,8 @@ _ONE: Final = [(WIDE, NAMED)]
 _NONE: Final[Sequence[tuple[str, int]]] = ()
 
 
-def _asked(*requests: Request, twice: bool = True) -> Case:
-    """One after the other; the last is measured, when it comes again."""
+def _case_of(*requests: Request, twice: bool = True) -> Case:
+    """The requests are sent one after the other; the last is measured, when it comes again."""
 
     async def case(groups: Groups) -> None:
         frames = [
@@ -52,12 +52,12 @@ def _asked(*requests: Request, twice: bool = True) -> Case:
 
 def _both(title: str, of: Callable[[Any], Request], partition: Any, **names: str) -> Any:
     """Two cases: one partition of each of many topics, and many partitions of one topic."""
-    yield f"{title}, 5,000 topics", _MANY, _asked(of(_topics(partition, **names)))
-    yield f"{title}, 5,000 partitions", _ONE, _asked(of(_partitions(partition, **names)))
+    yield f"{title}, 5,000 topics", _MANY, _case_of(of(_topics(partition, **names)))
+    yield f"{title}, 5,000 partitions", _ONE, _case_of(of(_partitions(partition, **names)))
 
 
 def _topics(partition: Any, *, name: str = "name", rest: str = "partitions") -> Any:
-    return [{name: one, rest: [partition(0)]} for one in NAMES]
+    return [{name: topic, rest: [partition(0)]} for topic in NAMES]
 
 
 def _partitions(partition: Any, *, name: str = "name", rest: str = "partitions") -> Any:
@@ -67,9 +67,9 @@ def _partitions(partition: Any, *, name: str = "name", rest: str = "partitions")
 # -- requests ----------------------------------------------------------------------------------
 
 
-def _metadata(topics: Sequence[str] | None, **asked: Any) -> Request:
-    named = None if topics is None else [{"name": one} for one in topics]
-    return "Metadata", 9, {"topics": named, "allow_auto_topic_creation": False, **asked}
+def _metadata(topics: Sequence[str] | None, **values: Any) -> Request:
+    named = None if topics is None else [{"name": topic} for topic in topics]
+    return "Metadata", 9, {"topics": named, "allow_auto_topic_creation": False, **values}
 
 
 def _commit(topics: Any) -> Request:
@@ -136,12 +136,12 @@ def _plain(index: int) -> Any:
 
 
 def _create(names: Sequence[str], *, is_real: bool = False) -> Request:
-    topics = [{"name": one, "num_partitions": 1, "replication_factor": 1} for one in names]
+    topics = [{"name": name, "num_partitions": 1, "replication_factor": 1} for name in names]
     return "CreateTopics", 5, {"topics": topics, "timeout_ms": 60_000, "validate_only": not is_real}
 
 
 def _widen(names: Sequence[str]) -> Request:
-    topics = [{"name": one, "count": 3, "assignments": None} for one in names]
+    topics = [{"name": name, "count": 3, "assignments": None} for name in names]
     return "CreatePartitions", 3, {"topics": topics, "timeout_ms": 1000, "validate_only": True}
 
 
@@ -151,7 +151,7 @@ def _of_groups(api: str, version: int, field: str) -> Request:
 
 def _sync() -> Request:
     """A leader's, with assignments of 17 MB."""
-    given = [{"member_id": f"m-{one}", "assignment": bytes(8_500)} for one in range(2_000)]
+    given = [{"member_id": f"m-{number}", "assignment": bytes(8_500)} for number in range(2_000)]
     member = {"group_id": "g", "generation_id": 1, "member_id": "m-0"}
     return "SyncGroup", 3, {**member, "assignments": given}
 
@@ -174,8 +174,8 @@ _SET, _APPEND = 0, 2
 def _alter(operation: int, items: Sequence[str]) -> Request:
     name, value = "leader.replication.throttled.replicas", ",".join(items)
     config = {"name": name, "config_operation": operation, "value": value}
-    one = {"resource_type": 2, "resource_name": WIDE, "configs": [config]}
-    return "IncrementalAlterConfigs", 1, {"resources": [one], "validate_only": False}
+    resource = {"resource_type": 2, "resource_name": WIDE, "configs": [config]}
+    return "IncrementalAlterConfigs", 1, {"resources": [resource], "validate_only": False}
 
 
 CONSUMERS: Final = 1_000
@@ -189,8 +189,8 @@ def _waits(consumers: int, partitions: int) -> Case:
 
     async def case(groups: Groups) -> None:
         lines = groups.lines(consumers)
-        asked = [{"topic": WIDE, "partitions": [_of_fetch(index) for index in range(partitions)]}]
-        values = {"min_bytes": 1 << 20, "max_bytes": 1 << 20, "session_epoch": -1, "topics": asked}
+        topics = [{"topic": WIDE, "partitions": [_of_fetch(index) for index in range(partitions)]}]
+        values = {"min_bytes": 1 << 20, "max_bytes": 1 << 20, "session_epoch": -1, "topics": topics}
         frame = wire_client.framed(
             wire_client.encode("Fetch", 11, 1, **values, max_wait_ms=WAIT_MS)
         )
@@ -210,15 +210,15 @@ def _waits(consumers: int, partitions: int) -> Case:
 CASES: Final = (
     ("1,000 consumers wait for one partition", _ONE, _waits(CONSUMERS, 1)),
     ("10 consumers wait for 5,000 partitions", _ONE, _waits(10, NAMED)),
-    ("Metadata, all of 5,000 topics", _MANY, _asked(_metadata(None))),
+    ("Metadata, all of 5,000 topics", _MANY, _case_of(_metadata(None))),
     (
         "Metadata, all of 5,000 topics and operations",
         _MANY,
-        _asked(_metadata(None, include_topic_authorized_operations=True)),
+        _case_of(_metadata(None, include_topic_authorized_operations=True)),
     ),
-    ("Metadata, 5,000 topics", _MANY, _asked(_metadata(NAMES))),
-    ("Metadata, 5,000 partitions", _ONE, _asked(_metadata([WIDE]))),
-    ("Metadata, 9,000 topics that are not there", _NONE, _asked(_metadata(NOWHERE))),
+    ("Metadata, 5,000 topics", _MANY, _case_of(_metadata(NAMES))),
+    ("Metadata, 5,000 partitions", _ONE, _case_of(_metadata([WIDE]))),
+    ("Metadata, 9,000 topics that are not there", _NONE, _case_of(_metadata(NOWHERE))),
     *_both("OffsetCommit", _commit, _of_commit),
     *_both("OffsetFetch", _lookup, _plain, rest="partition_indexes"),
     *_both("OffsetDelete", _delete_offsets, lambda index: {"partition_index": index}),
@@ -228,31 +228,31 @@ CASES: Final = (
     *_both("Fetch", _fetch, _of_fetch, name="topic"),
     *_both("Produce", _produce, _of_produce, rest="partition_data"),
     *_both("AddPartitionsToTxn", _add, _plain),
-    ("SyncGroup, 2,000 assignments of 8,500 bytes", _NONE, _asked(_sync())),
-    ("CreateTopics, 5,000 topics, only validated", _NONE, _asked(_create(NOWHERE[:5000]))),
+    ("SyncGroup, 2,000 assignments of 8,500 bytes", _NONE, _case_of(_sync())),
+    ("CreateTopics, 5,000 topics, only validated", _NONE, _case_of(_create(NOWHERE[:5000]))),
     (
         "CreateTopics, 5,000 topics",
         _NONE,
-        _asked(_create(NOWHERE[:5000], is_real=True), twice=False),
+        _case_of(_create(NOWHERE[:5000], is_real=True), twice=False),
     ),
-    ("CreatePartitions, 5,000 topics, only validated", _MANY, _asked(_widen(NAMES))),
-    ("DescribeGroups, 9,000", _NONE, _asked(_of_groups("DescribeGroups", 5, "groups"))),
-    ("DeleteGroups, 9,000", _NONE, _asked(_of_groups("DeleteGroups", 2, "groups_names"))),
+    ("CreatePartitions, 5,000 topics, only validated", _MANY, _case_of(_widen(NAMES))),
+    ("DescribeGroups, 9,000", _NONE, _case_of(_of_groups("DescribeGroups", 5, "groups"))),
+    ("DeleteGroups, 9,000", _NONE, _case_of(_of_groups("DeleteGroups", 2, "groups_names"))),
     (
         "ConsumerGroupDescribe, 9,000",
         _NONE,
-        _asked(_of_groups("ConsumerGroupDescribe", 0, "group_ids")),
+        _case_of(_of_groups("ConsumerGroupDescribe", 0, "group_ids")),
     ),
     (
         "DescribeTransactions, 9,000",
         _NONE,
-        _asked(_of_groups("DescribeTransactions", 0, "transactional_ids")),
+        _case_of(_of_groups("DescribeTransactions", 0, "transactional_ids")),
     ),
-    ("FindCoordinator, 9,000 groups", _NONE, _asked(_find(0))),
-    ("FindCoordinator, 9,000 transactional ids", _NONE, _asked(_find(1))),
+    ("FindCoordinator, 9,000 groups", _NONE, _case_of(_find(0))),
+    ("FindCoordinator, 9,000 transactional ids", _NONE, _case_of(_find(1))),
     (
         "IncrementalAlterConfigs, a list of 32,000 characters is appended to",
         [(WIDE, 1)],
-        _asked(_alter(_SET, _REPLICAS), _alter(_APPEND, ["1:8"]), twice=False),
+        _case_of(_alter(_SET, _REPLICAS), _alter(_APPEND, ["1:8"]), twice=False),
     ),
 )

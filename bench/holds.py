@@ -95,9 +95,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Print the table; cases can be chosen by a part of their name."""
     parser = argparse.ArgumentParser(prog="python -m bench.holds", description=__doc__)
     parser.add_argument("part", nargs="?", default="", help="only cases with this in their name")
-    wanted = parser.parse_args(argv).part
+    part = parser.parse_args(argv).part
     for name, topics, case in CASES:
-        if wanted in name:
+        if part in name:
             row = measure(name, topics, case)
             print(
                 f"{row.longest:8.2f} ms at most, {row.all:9.2f} ms in {row.callbacks:6d} callbacks"
@@ -402,7 +402,7 @@ async def _pending_leave(groups: Groups) -> None:
         answer = await groups.ask(join("g", "", None))
         ids.append(_last_id(answer))
     with groups.holds.measured():
-        await groups.ask(leave("g", [(one, None) for one in ids]))
+        await groups.ask(leave("g", [(member_id, None) for member_id in ids]))
 
 
 def _last_id(answer: memoryview) -> str:
@@ -418,15 +418,15 @@ async def _classic(groups: Groups) -> None:
     """A classic group rebalances: the last JoinGroup, then each SyncGroup, the leader's last."""
     lines = groups.lines(CLASSIC_MEMBERS)
     first = group_frames.joined(await lines[0].ask(group_frames.join_group("g")))
-    asked = [line.ask(group_frames.join_group("g")) for line in lines[1:]]
-    while groups.joining("g") < len(asked):
+    joins = [line.ask(group_frames.join_group("g")) for line in lines[1:]]
+    while groups.joining("g") < len(joins):
         await asyncio.sleep(0.01)
     with groups.holds.measured():
-        asked.append(lines[0].ask(group_frames.join_group("g", first.member)))
-        *others, leader = [group_frames.joined(answer) for answer in await asyncio.gather(*asked)]
+        joins.append(lines[0].ask(group_frames.join_group("g", first.member_id)))
+        *others, leader = [group_frames.joined(answer) for answer in await asyncio.gather(*joins)]
         synced = [
-            line.ask(group_frames.sync_group("g", one))
-            for line, one in zip(lines[1:], others, strict=True)
+            line.ask(group_frames.sync_group("g", member))
+            for line, member in zip(lines[1:], others, strict=True)
         ]
         await asyncio.sleep(0.01)
         synced.append(lines[0].ask(group_frames.sync_group("g", leader)))

@@ -33,15 +33,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Print the table; rows can be chosen by a part of their name."""
     parser = argparse.ArgumentParser(prog="python -m bench.micro", description=__doc__)
     parser.add_argument("part", nargs="?", default="", help="only rows with this in their name")
-    wanted = parser.parse_args(argv).part
+    part = parser.parse_args(argv).part
     with tempfile.TemporaryDirectory(prefix="kavka-micro-") as scratch:
-        for row in rows(Path(scratch), wanted):
+        for row in rows(Path(scratch), part):
             print(f"{row.microseconds:10.2f} µs  {row.name}", flush=True)
     return 0
 
 
-def rows(scratch: Path, wanted: str = "") -> Iterator[Row]:
-    """Measure each call whose name holds `wanted`."""
+def rows(scratch: Path, part: str = "") -> Iterator[Row]:
+    """Measure each call whose name holds `part`."""
     for name, call in chain(
         micro_wire.calls(),
         micro_log.calls(scratch),
@@ -49,7 +49,7 @@ def rows(scratch: Path, wanted: str = "") -> Iterator[Row]:
         micro_groups.calls(scratch),
         micro_transactions.calls(scratch),
     ):
-        if wanted in name:
+        if part in name:
             yield Row(name, microseconds(call))
 
 

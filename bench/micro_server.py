@@ -237,9 +237,9 @@ class InProcess:
     def join(self, group: str) -> group_frames.Joined:
         """Make a group of one member."""
         self.await_answer(group_frames.find_coordinator(group))
-        one = group_frames.joined(self.await_answer(group_frames.join_group(group)))
-        self.await_answer(group_frames.sync_group(group, one))
-        return one
+        member = group_frames.joined(self.await_answer(group_frames.join_group(group)))
+        self.await_answer(group_frames.sync_group(group, member))
+        return member
 
     def await_answer(self, request: bytes) -> memoryview:
         """The answer to a request that may have to wait, without its size."""

@@ -34,7 +34,7 @@ def calls(scratch: Path) -> Iterator[Named]:
     broker = InProcess(loop, scratch / "transactions", ["transaction.state.log.num.partitions=1"])
     try:
         loop.run_until_complete(asyncio.wait_for(broker.start(), START_S_MAX))
-        yield "transactions: one record", Transactions(broker).one
+        yield "transactions: one record", Transactions(broker).transact
         loop.run_until_complete(broker.stop())
     finally:
         loop.close()
@@ -45,8 +45,8 @@ class Transactions:
 
     def __init__(self, broker: InProcess) -> None:
         self._broker = broker
-        wanted = frames.string(ID) + OF_TRANSACTIONS
-        broker.await_answer(frames.frame(FIND_COORDINATOR, 1, wanted))
+        body = frames.string(ID) + OF_TRANSACTIONS
+        broker.await_answer(frames.frame(FIND_COORDINATOR, 1, body))
         answer = broker.await_answer(
             frames.frame(INIT_PRODUCER_ID, 0, frames.string(ID) + struct.pack(">i", TIMEOUT_MS))
         )
@@ -59,7 +59,7 @@ class Transactions:
         self._end = frames.frame(END_TXN, 0, named + COMMIT)
         self._sequence = 0
 
-    def one(self) -> None:
+    def transact(self) -> None:
         """Begun, written and committed, and its marker written."""
         broker = self._broker
         broker.ask(self._add)

@@ -36,8 +36,10 @@ def calls() -> Iterator[Named]:
         yield f"wire: frame a Produce of {label}, one copy included", _framing(request)
         yield f"wire: read a Produce of {label}", _reading(produce.API, PRODUCE_VERSION, request)
         yield f"wire: check a batch of {label}", partial(check_batch, memoryview(encoded))
-    asked = bytes(frames.FetchRequest(TOPIC, 0, max_wait_ms=500, partition_max_bytes=1 << 20).at(1))
-    yield "wire: read a Fetch", _reading(fetch.API, FETCH_VERSION, asked)
+    fetch_request = bytes(
+        frames.FetchRequest(TOPIC, 0, max_wait_ms=500, partition_max_bytes=1 << 20).at(1)
+    )
+    yield "wire: read a Fetch", _reading(fetch.API, FETCH_VERSION, fetch_request)
     yield "wire: write a Produce answer", _produced
     yield "wire: write a Fetch answer of 1 MiB", partial(_fetched, memoryview(bytes(1 << 20)))
 

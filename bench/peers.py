@@ -177,7 +177,7 @@ def compile_sources() -> None:
     """Write Kavka's bytecode, which an installed package has. Without it (PYTHONDONTWRITEBYTECODE,
     or a first start) the sources are compiled at each start, for 0.15 s."""
     package = ROOT / "src" / "kavka"
-    links = [str(one) for one in sorted(package.iterdir()) if one.is_symlink()]
+    links = [str(path) for path in sorted(package.iterdir()) if path.is_symlink()]
     command = [sys.executable, "-m", "compileall", "-q", str(package), *links]
     subprocess.run(command, check=True)
 

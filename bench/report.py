@@ -68,7 +68,7 @@ def _row(measure: Measure, kavka: Results | None, apache: Results | None) -> tup
     median, ratio = _median(kavka, measure), _ratio(measure, kavka, apache)
     divided = NOTHING if ratio is None else f"{ratio:.2f}"
     met = NOTHING if median is None else _verdict(measure, median, ratio)
-    cells = (_cell(each, measure) for each in (kavka, apache))
+    cells = (_cell(results, measure) for results in (kavka, apache))
     return (measure.label, *cells, divided, _bound(measure), met)
 
 
@@ -142,4 +142,4 @@ def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 def as_json(facts: Mapping[str, object], peers: Sequence[Results]) -> dict[str, object]:
     """Everything that was read, for comparing runs of different days."""
-    return {"machine": dict(facts), "peers": {each.peer: each.as_json() for each in peers}}
+    return {"machine": dict(facts), "peers": {results.peer: results.as_json() for results in peers}}

@@ -89,9 +89,9 @@ def _first_steps(peer: Peer, results: Results) -> None:
         raise BrokerFailed(f"{error}\n{peer.output_tail()}") from error
 
 
-def in_rounds(runs: list[R], wanted: Sequence[Sequence[Stage[R]]], rounds: int) -> None:
+def in_rounds(runs: list[R], stage_blocks: Sequence[Sequence[Stage[R]]], rounds: int) -> None:
     """Run each block for each of `runs`, in `rounds` if it repeats. Who fails is taken out."""
-    for block in filter(None, wanted):
+    for block in filter(None, stage_blocks):
         for _ in range(rounds if block[0].repeat else 1):
             for run in list(runs):
                 with failures(run.results, runs):
@@ -99,9 +99,9 @@ def in_rounds(runs: list[R], wanted: Sequence[Sequence[Stage[R]]], rounds: int) 
                     in_turn(run, block)
 
 
-def in_turn(run: R, wanted: Sequence[Stage[R]]) -> None:
+def in_turn(run: R, block: Sequence[Stage[R]]) -> None:
     """Run stages; one that fails is noted. BrokerFailed when a broker has ended."""
-    for stage in wanted:
+    for stage in block:
         say(run.results.peer, stage.name)
         try:
             stage.act(run)

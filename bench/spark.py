@@ -42,10 +42,10 @@ def read(run: Run) -> None:
     with run.meter("spark-read") as meter:
         found, spark_s = run.spark.call(spark_jobs.read, _bootstrap(run), topic)
         meter.add_client(spark_s)
-    wanted = _stored(run.options.spark_records)
-    if found != (wanted, wanted * BATCH.value_bytes):
-        raise RuntimeError(f"Spark read {found}, and {wanted:,} records are there")
-    _add(run, "spark-read", meter, wanted)
+    stored = _stored(run.options.spark_records)
+    if found != (stored, stored * BATCH.value_bytes):
+        raise RuntimeError(f"Spark read {found}, and {stored:,} records are there")
+    _add(run, "spark-read", meter, stored)
 
 
 def sink(run: Run) -> None:
@@ -63,10 +63,10 @@ def sink(run: Run) -> None:
         there, _ = run.spark.call(spark_jobs.count_rows, str(table))
     finally:
         shutil.rmtree(table, ignore_errors=True)
-    wanted = _stored(run.options.spark_records)
-    if (rows, there) != (wanted, wanted):
-        raise RuntimeError(f"{wanted:,} records are there, {rows} were read, the table has {there}")
-    _add(run, "spark-sink", meter, wanted)
+    stored = _stored(run.options.spark_records)
+    if (rows, there) != (stored, stored):
+        raise RuntimeError(f"{stored:,} records are there, {rows} were read, the table has {there}")
+    _add(run, "spark-sink", meter, stored)
 
 
 def end(run: Run) -> None:
@@ -107,7 +107,7 @@ def _write(run: Run, topic: str, records: int) -> None:
     encoded = BATCH.encode()
     with raw.Connection(run.peer.port) as connection:
         for partition in range(PARTITIONS):
-            wanted = len(range(partition, batches, PARTITIONS))
+            count = len(range(partition, batches, PARTITIONS))
             request = frames.produce(topic, partition, encoded)
             done = raw.keep_in_flight(
                 connection,
@@ -115,10 +115,10 @@ def _write(run: Run, topic: str, records: int) -> None:
                 topic,
                 in_flight=IN_FLIGHT,
                 seconds=FILL_WITHIN_S,
-                max_bytes=wanted * len(request),
+                max_bytes=count * len(request),
             )
-            if done != wanted:
-                raise RuntimeError(f"{done} of {wanted} batches written in {FILL_WITHIN_S:.0f} s")
+            if done != count:
+                raise RuntimeError(f"{done} of {count} batches written in {FILL_WITHIN_S:.0f} s")
 
 
 def _stored(records: int) -> int:

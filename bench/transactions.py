@@ -120,8 +120,8 @@ def _write(producer: Producer, consumer: Consumer, records: Sequence[Any], targe
 
 
 def _transactional(run: Run, name: str) -> Producer:
-    wanted = {"transactional.id": name, "linger.ms": 0}
-    producer = Producer({**settings(run.peer.port), **wanted})
+    config = {"transactional.id": name, "linger.ms": 0}
+    producer = Producer({**settings(run.peer.port), **config})
     try:
         producer.init_transactions(CLIENT_TIMEOUT_S)
     except KafkaException as failure:

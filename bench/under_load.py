@@ -82,9 +82,9 @@ class History:
         looked_at = 0
         with self._changed:
             while True:
-                for one in self._done[looked_at:]:
-                    if one.began_ns >= began_ns:
-                        return one
+                for operation in self._done[looked_at:]:
+                    if operation.began_ns >= began_ns:
+                        return operation
                 looked_at = len(self._done)
                 if not self._changed.wait(deadline_s - time.monotonic()):
                     last = self._errors[-1:] or ["no error"]
@@ -95,9 +95,11 @@ def longest_gap_ns(done: Iterable[Done]) -> int:
     """The longest time in which nothing was done in a partition in which more was done later."""
     last: dict[int, int] = {}
     longest = 0
-    for one in sorted(done, key=attrgetter("ended_ns")):
-        longest = max(longest, one.ended_ns - last.get(one.partition, one.ended_ns))
-        last[one.partition] = one.ended_ns
+    for operation in sorted(done, key=attrgetter("ended_ns")):
+        longest = max(
+            longest, operation.ended_ns - last.get(operation.partition, operation.ended_ns)
+        )
+        last[operation.partition] = operation.ended_ns
     return longest
 
 
@@ -182,8 +184,8 @@ class Committing(Client):
         self._group = group
 
     def work(self) -> None:
-        wanted = {"group.id": self._group, "enable.auto.commit": False}
-        consumer = Consumer({**settings(self._bootstrap), **wanted})
+        config = {"group.id": self._group, "enable.auto.commit": False}
+        consumer = Consumer({**settings(self._bootstrap), **config})
         consumer.subscribe([self._topic])
         offset = 0
         try:

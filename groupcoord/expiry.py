@@ -207,7 +207,9 @@ class OffsetExpiry:
         if value is not None:
             values.append(value)
         found = map(offset_records.decode, values)
-        return bool(values) and all(one is None or one.topic_id in known for one in found)
+        return bool(values) and all(
+            committed is None or committed.topic_id in known for committed in found
+        )
 
     def _delete_pending_of(
         self, topics: Mapping[str, UUID], batch: _TombstoneBatch

@@ -83,14 +83,14 @@ def described(state: GroupsState, group_id: str) -> DescribedGroup:
     is_stable = group.current is GroupState.STABLE
     members = [
         DescribedMember(
-            one.member_id,
-            one.instance_id,
-            one.client_id,
-            one.client_host,
-            one.metadata(group.protocol) if is_stable else b"",
-            one.assignment,
+            member.member_id,
+            member.instance_id,
+            member.client_id,
+            member.client_host,
+            member.metadata(group.protocol) if is_stable else b"",
+            member.assignment,
         )
-        for one in group.members.values()
+        for member in group.members.values()
     ]
     protocol = group.protocol or "" if is_stable else ""
     return DescribedGroup(group.current.value, group.protocol_type, protocol, members)

@@ -141,9 +141,9 @@ def offset_in_topic(value: bytes, topic_id: UUID) -> int | None:
     return offset
 
 
-def are_different(one: UUID, other: UUID) -> bool:
+def are_different(topic_id: UUID, other_id: UUID) -> bool:
     """Whether two topic ids are known and differ."""
-    return one.int != other.int and one.int != 0 and other.int != 0
+    return topic_id.int != other_id.int and topic_id.int != 0 and other_id.int != 0
 
 
 def _decode_plain(value: bytes, version: int) -> CommittedOffset | None:

@@ -123,9 +123,9 @@ class Offsets:
         try:
             _, check = self._checked(commit, is_transactional=True)
             decision = yield from self._decide(commit, check, future, now_ms, NO_TIME)
-        except ApiError as refusal:
-            if refusal.code == ErrorCode.STALE_MEMBER_EPOCH:  # fatal to a producer
-                raise ApiError(ErrorCode.ILLEGAL_GENERATION) from refusal
+        except ApiError as failure:
+            if failure.code == ErrorCode.STALE_MEMBER_EPOCH:  # fatal to a producer
+                raise ApiError(ErrorCode.ILLEGAL_GENERATION) from failure
             raise
         decision.producer = producer
         return decision
@@ -165,10 +165,10 @@ class Offsets:
         records: list[JournalRecord] = []
         codes: list[int] = []
         last, key, tags = None, b"", b""
-        for number, one in enumerate(commit.offsets):
+        for number, to_commit in enumerate(commit.offsets):
             if number and not number % OFFSETS_PER_STEP:
                 yield None
-            topic, partition, offset, epoch, metadata, topic_id, timestamp_ms = one
+            topic, partition, offset, epoch, metadata, topic_id, timestamp_ms = to_commit
             if metadata and is_too_long(metadata, longest):
                 codes.append(int(ErrorCode.OFFSET_METADATA_TOO_LARGE))
                 continue
@@ -197,8 +197,8 @@ class Offsets:
             return False
         try:
             group.check_fetch(member_id, member_epoch)
-        except ApiError as refusal:
-            if refusal.code == ErrorCode.GROUP_ID_NOT_FOUND:
+        except ApiError as failure:
+            if failure.code == ErrorCode.GROUP_ID_NOT_FOUND:
                 return False
             raise
         return True

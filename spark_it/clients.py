@@ -105,14 +105,14 @@ def _called(client: Any, settings: Mapping[str, Any], call: Callable[[Any], T]) 
 
 
 @contextmanager
-def kafka_errors(what: str) -> Iterator[None]:
-    """Makes SparkError of kafka-python's errors; `what` begins the message."""
+def kafka_errors(prefix: str) -> Iterator[None]:
+    """Makes SparkError of kafka-python's errors; `prefix` begins the message."""
     from kafka.errors import KafkaError
 
     try:
         yield
     except KafkaError as failure:
-        raise SparkError(f"{what}: {failure}") from failure
+        raise SparkError(f"{prefix}: {failure}") from failure
 
 
 def of_client(client: Any, settings: Mapping[str, Any]) -> dict[str, Any]:

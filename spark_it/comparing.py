@@ -404,12 +404,12 @@ def _differing(pairs: DataFrame, rules: Rules, identity: str) -> DataFrame:
         numbers = Window.partitionBy("topic_id", "id").orderBy(*place)
         return alone.withColumn("number", f.row_number().over(numbers))
 
-    one, other = side("first", "lost"), side("second", "extra")
-    joined = one.join(
-        other,
-        one.topic_id.eqNullSafe(other.topic_id)
-        & (one.id == other.id)
-        & (one.number == other.number),
+    lost, extra = side("first", "lost"), side("second", "extra")
+    joined = lost.join(
+        extra,
+        lost.topic_id.eqNullSafe(extra.topic_id)
+        & (lost.id == extra.id)
+        & (lost.number == extra.number),
         "full_outer",
     ).select("first", "second")
     changed = [

@@ -136,10 +136,8 @@ def check_pyspark() -> None:
         )
 
 
-def fetch(
-    wanted: Sequence[Jar] = ALL, *, report: Callable[[str], None] | None = None
-) -> list[Path]:
-    """The paths of `wanted`, in this order; those that are missing are fetched first.
+def fetch(jars: Sequence[Jar] = ALL, *, report: Callable[[str], None] | None = None) -> list[Path]:
+    """The paths of `jars`, in this order; those that are missing are fetched first.
 
     `report` is called with a line for the start and for each jar that has come; without it they
     are printed on standard error. Jars there already are only checked. Raises SparkError without
@@ -147,7 +145,7 @@ def fetch(
     """
     report = report if report is not None else _print_line
     target = directory()
-    missing = [jar for jar in wanted if not (target / jar.file).exists()]
+    missing = [jar for jar in jars if not (target / jar.file).exists()]
     if missing:
         check_pyspark()
         target.mkdir(parents=True, exist_ok=True)
@@ -158,9 +156,9 @@ def fetch(
                 fetched = Path(scratch, jar.file)
                 _check(jar, fetched)
                 fetched.replace(target / jar.file)  # whole or not at all, also beside another fetch
-    for jar in wanted:
+    for jar in jars:
         _check(jar, target / jar.file)
-    return [target / jar.file for jar in wanted]
+    return [target / jar.file for jar in jars]
 
 
 def _print_line(line: str) -> None:

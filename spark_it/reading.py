@@ -23,10 +23,10 @@ def stream(
     spark: SparkSession, options: StreamingOptions, *, starting: str | None = None
 ) -> DataFrame:
     """The topics as a stream; `starting` wins over the option of that name."""
-    wanted = _source(options) | position("starting", starting or options.starting)
+    source_options = _source(options) | position("starting", starting or options.starting)
     if options.max_offsets_per_batch:
-        wanted["maxOffsetsPerTrigger"] = str(options.max_offsets_per_batch)
-    return spark.readStream.format("kafka").options(**wanted).load()
+        source_options["maxOffsetsPerTrigger"] = str(options.max_offsets_per_batch)
+    return spark.readStream.format("kafka").options(**source_options).load()
 
 
 def batch(
@@ -38,9 +38,11 @@ def batch(
 ) -> DataFrame:
     """The topics' records from `starting` (the option by default) up to `ending`, as they are now:
     forms as of the option `starting`."""
-    wanted = _source(options)
-    wanted |= position("starting", starting or options.starting) | position("ending", ending)
-    return spark.read.format("kafka").options(**wanted).load()
+    source_options = _source(options)
+    source_options |= position("starting", starting or options.starting) | position(
+        "ending", ending
+    )
+    return spark.read.format("kafka").options(**source_options).load()
 
 
 def latest_offsets(spark: SparkSession, options: ReadingOptions) -> Offsets:
@@ -49,8 +51,8 @@ def latest_offsets(spark: SparkSession, options: ReadingOptions) -> Offsets:
     Asked by a stream from the end that writes nothing, whose progress has them: the only way to
     ask that every kind of session has.
     """
-    wanted = _source(options) | position("starting", "latest")
-    ends = spark.readStream.format("kafka").options(**wanted).load()
+    source_options = _source(options) | position("starting", "latest")
+    ends = spark.readStream.format("kafka").options(**source_options).load()
     query = ends.writeStream.format("noop").trigger(availableNow=True).start()
     query.awaitTermination()
     progress = query.lastProgress
@@ -90,11 +92,13 @@ def _offsets_at(spark: SparkSession, options: ReadingOptions, ends: Positions) -
     found = {topic: dict(partitions) for topic, partitions in ends.items() if partitions}
     if not found:
         return {}
-    wanted = _source(options) | position("starting", options.starting)
+    source_options = _source(options) | position("starting", options.starting)
     for name in ("subscribe", "subscribePattern"):
-        wanted.pop(name, None)
-    wanted["assign"] = json.dumps({topic: list(numbers) for topic, numbers in found.items()})
-    records = spark.read.format("kafka").options(**wanted).load()
+        source_options.pop(name, None)
+    source_options["assign"] = json.dumps(
+        {topic: list(numbers) for topic, numbers in found.items()}
+    )
+    records = spark.read.format("kafka").options(**source_options).load()
     firsts = records.groupBy("topic", "partition").agg(f.min("offset").alias("first"))
     for row in firsts.collect():
         found[row["topic"]][row["partition"]] = row["first"]
@@ -102,19 +106,19 @@ def _offsets_at(spark: SparkSession, options: ReadingOptions, ends: Positions) -
 
 
 def _source(options: ReadingOptions) -> dict[str, str]:
-    wanted = {
+    source_options = {
         **options.kafka_options(),
         "kafka.isolation.level": options.isolation_level,
         "includeHeaders": "true",
         "failOnDataLoss": str(options.fail_on_data_loss).lower(),
     }
     if options.topic_pattern is not None:
-        wanted["subscribePattern"] = options.topic_pattern
+        source_options["subscribePattern"] = options.topic_pattern
     else:
-        wanted["subscribe"] = ",".join(options.topics)
+        source_options["subscribe"] = ",".join(options.topics)
     if options.min_partitions:
-        wanted["minPartitions"] = str(options.min_partitions)
-    return wanted
+        source_options["minPartitions"] = str(options.min_partitions)
+    return source_options
 
 
 def position(side: str, text: str) -> dict[str, str]:
@@ -133,10 +137,10 @@ def position(side: str, text: str) -> dict[str, str]:
         except ValueError as failure:
             raise SparkError(f"{side}: {text!r} is not JSON: {failure}") from failure
         return {f"{side}Offsets": text}
-    wanted = {f"{side}Timestamp": str(timestamp_ms(text, side))}
+    source_options = {f"{side}Timestamp": str(timestamp_ms(text, side))}
     if side == "starting":  # the other side takes the end by itself
-        wanted["startingOffsetsByTimestampStrategy"] = "latest"
-    return wanted
+        source_options["startingOffsetsByTimestampStrategy"] = "latest"
+    return source_options
 
 
 def timestamp_ms(text: str, option: str) -> int:

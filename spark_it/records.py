@@ -166,7 +166,7 @@ def _resolves(frame: DataFrame, expression: str) -> bool:
     return True
 
 
-def _check(frame: DataFrame, expression: str, what: str) -> None:
+def _check(frame: DataFrame, expression: str, prefix: str) -> None:
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as f
 
@@ -175,4 +175,4 @@ def _check(frame: DataFrame, expression: str, what: str) -> None:
     try:
         frame.select(f.expr(expression)).schema  # noqa: B018 (analysed when asked for its schema)
     except PySparkException as failure:
-        raise SparkError(f"{what}: {expression!r}: {reason(failure)}") from failure
+        raise SparkError(f"{prefix}: {expression!r}: {reason(failure)}") from failure

@@ -189,7 +189,7 @@ class Replay:
         from pyspark.sql import functions as f
 
         options = self._options
-        behind = self._of_target({target: one.n for target, one in done.items()}, left)
+        behind = self._of_target({target: progress.n for target, progress in done.items()}, left)
         rows = numbered.where(f.col("n") > behind)
         if options.rate:
             seconds = sum(left.values()) / options.rate
@@ -217,9 +217,9 @@ class Replay:
         ranks = {target: rank for rank, target in enumerate(sorted(plan.counts))}
         writer = self._of_target(ranks, ranks) % plan.writers
         rows = plan.rows.withColumn("writer", salts[writer])
-        wanted = ["target", "n", "due", "timestamp", "key", "value", "headers"]
-        wanted += ["topic", "partition", "offset"]
-        spread = rows.repartition(plan.writers, "writer").select(wanted)
+        columns = ["target", "n", "due", "timestamp", "key", "value", "headers"]
+        columns += ["topic", "partition", "offset"]
+        spread = rows.repartition(plan.writers, "writer").select(columns)
         return spread.sortWithinPartitions("due", "n", "target")
 
     def _salts(self, writers: int) -> list[int]:
@@ -246,7 +246,7 @@ class Replay:
         from kafka import KafkaProducer
 
         done = self._committed()
-        writers = max(one.writers for one in done.values())
+        writers = max(progress.writers for progress in done.values())
         for number in range(writers):
             named = self._settings | {"transactional_id": f"{self._options.group}-{number}"}
             with closing(KafkaProducer(**named)) as producer:
@@ -258,7 +258,8 @@ class Replay:
     def _announce(self, plan: Plan) -> None:
         """Say in the group's offsets, before a task begins, how many may have to be shut out."""
         done = {
-            partition: Done(one.n, one.place, plan.writers) for partition, one in plan.done.items()
+            partition: Done(progress.n, progress.place, plan.writers)
+            for partition, progress in plan.done.items()
         }
         offsets = group_offsets(self._options.topic, done)
         group = self._options.group
@@ -277,7 +278,11 @@ class Replay:
     def _keep(self, done: Mapping[int, Done], counts: Mapping[int, int]) -> None:
         """Commit the offsets of partitions that are finished again, so that the broker does not
         forget them; the others are kept by their tasks, which may be changing them."""
-        finished = {t: one for t, one in done.items() if one.n and one.n == counts.get(t, 0)}
+        finished = {
+            t: progress
+            for t, progress in done.items()
+            if progress.n and progress.n == counts.get(t, 0)
+        }
         offsets = group_offsets(self._options.topic, finished)
         group = self._options.group
         if offsets:
@@ -340,21 +345,27 @@ class Replay:
         """Raise SparkError unless the last record written is where it was in the table."""
         from pyspark.sql import functions as f
 
-        begun = {target: one for target, one in done.items() if one.n}
+        begun = {target: progress for target, progress in done.items() if progress.n}
         if not begun:
             return
-        lacking = {target: one for target, one in begun.items() if one.n > counts.get(target, 0)}
+        lacking = {
+            target: progress
+            for target, progress in begun.items()
+            if progress.n > counts.get(target, 0)
+        }
         there = numbered.where(f.col("target").isin(*begun))
-        last = there.where(f.col("n") == self._of_target({t: d.n for t, d in begun.items()}, begun))
+        last = there.where(
+            f.col("n") == self._of_target({t: progress.n for t, progress in begun.items()}, begun)
+        )
         places = {
             row["target"]: place_of(row)
             for row in last.select("target", "topic", "partition", "offset").collect()
         }
-        for target, one in begun.items():
-            if target in lacking or places.get(target) != one.place:
+        for target, progress in begun.items():
+            if target in lacking or places.get(target) != progress.place:
                 raise SparkError(
                     f"the table is not the one that {self._options.group} began with: record "
-                    f"{one.n:,} of partition {target} was {one.place}, and is "
+                    f"{progress.n:,} of partition {target} was {progress.place}, and is "
                     f"{places.get(target, 'not there')}. Choose another name, or begin anew with "
                     "restart=true"
                 )
@@ -364,9 +375,9 @@ class Replay:
         from kafka.admin import ConfigResource, ConfigResourceType
 
         topic = self._options.topic
-        wanted = ConfigResource(ConfigResourceType.TOPIC, topic)
+        resource = ConfigResource(ConfigResourceType.TOPIC, topic)
         found = administered(
-            self._settings, lambda admin: admin.describe_configs([wanted], config_filter="all")
+            self._settings, lambda admin: admin.describe_configs([resource], config_filter="all")
         )
         configs = {name: config["value"] for name, config in found["topic"][topic].items()}
         if self._options.timestamps != "original":

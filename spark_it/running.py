@@ -136,12 +136,12 @@ def run_until_signal(calls: Sequence[Callable[[], None]], stop: Callable[[], Non
     with ThreadPoolExecutor(len(calls)) as pool:
         with on_stop_signals(lambda: ends.put(True)):
             running = [pool.submit(call) for call in calls]
-            for one in running:
-                one.add_done_callback(lambda _: ends.put(False))
+            for future in running:
+                future.add_done_callback(lambda _: ends.put(False))
             stopped = any(ends.get() for _ in running)
         if stopped:
             stop()
-    failures = [failure for one in running if (failure := one.exception()) is not None]
+    failures = [failure for future in running if (failure := future.exception()) is not None]
     if stopped:
         raise Stopped from next(iter(failures), None)
     if failures:

@@ -131,10 +131,10 @@ def _check_connector(there: SparkSession, *, delta: bool, avro: bool) -> None:
         formats["delta"] = "Delta Lake"
     if avro:
         formats["avro"] = "Avro"
-    for name, what in formats.items():
+    for name, label in formats.items():
         if not has_format(there, name):
             raise SparkError(
-                f"this Spark session has not {what}. Start it with the jars that `kavka spark "
+                f"this Spark session has not {label}. Start it with the jars that `kavka spark "
                 "fetch-jars` prints (spark.jars, or spark-submit --jars)"
                 + (
                     " and with " + ", ".join(f"{k}={v}" for k, v in DELTA_CONFIG.items())

@@ -62,9 +62,14 @@ def done_of(
     being committed, are not among them."""
     from kafka import TopicPartition
 
-    asked = [TopicPartition(topic, partition) for partition in partitions]
-    found = administered(settings, lambda admin: admin.list_group_offsets({group: asked}))[group]
-    return {asked_tp.partition: _done(found.get(asked_tp)) for asked_tp in asked}
+    topic_partitions = [TopicPartition(topic, partition) for partition in partitions]
+    found = administered(
+        settings, lambda admin: admin.list_group_offsets({group: topic_partitions})
+    )[group]
+    return {
+        topic_partition.partition: _done(found.get(topic_partition))
+        for topic_partition in topic_partitions
+    }
 
 
 def stable_done_of(
@@ -78,15 +83,15 @@ def stable_done_of(
 
     of_group = {"group_id": group, "isolation_level": "read_committed", "enable_auto_commit": False}
 
-    def asked(consumer: KafkaConsumer) -> dict[int, Done]:
+    def committed(consumer: KafkaConsumer) -> dict[int, Done]:
         found = {}
         for partition in partitions:
-            place = TopicPartition(topic, partition)
-            offset = consumer.committed(place, metadata=True, timeout_ms=STABLE_WITHIN_MS)
+            topic_partition = TopicPartition(topic, partition)
+            offset = consumer.committed(topic_partition, metadata=True, timeout_ms=STABLE_WITHIN_MS)
             found[partition] = _done(offset)
         return found
 
-    return consumed({**settings, **of_group}, asked)
+    return consumed({**settings, **of_group}, committed)
 
 
 def _done(offset: OffsetAndMetadata | None) -> Done:
@@ -102,8 +107,8 @@ def group_offsets(topic: str, done: Mapping[int, Done]) -> dict[TopicPartition, 
     from kafka.structs import OffsetAndMetadata
 
     return {
-        TopicPartition(topic, partition): OffsetAndMetadata(one.n, one.metadata(), -1)
-        for partition, one in done.items()
+        TopicPartition(topic, partition): OffsetAndMetadata(progress.n, progress.metadata(), -1)
+        for partition, progress in done.items()
     }
 
 
@@ -243,7 +248,9 @@ class Transactions:
         """Commit the transaction with what it changes, and from time to time with all offsets."""
         changed = dict(self._open)
         if self._clock() >= self._keep_at:
-            changed = {target: one for target, one in self._done.items() if one.n} | changed
+            changed = {
+                target: progress for target, progress in self._done.items() if progress.n
+            } | changed
             self._keep_at = self._clock() + KEEP_EVERY_S
         if changed:
             offsets = group_offsets(self._task.topic, changed)

@@ -64,25 +64,25 @@ class Ending:
         """EndTxn; replies with a ProducerIdAndEpoch. ApiError; NeedsProducerId."""
         if not request.transactional_id:
             raise ApiError(ErrorCode.INVALID_REQUEST)
-        one = self._state.transactions.get(request.transactional_id)
-        if one is None:
+        transaction = self._state.transactions.get(request.transactional_id)
+        if transaction is None:
             raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         if request.version >= EPOCH_BUMPED_SINCE:
-            return (yield from self._end_v2(one, request, future, now_ms))
-        return (yield from self._end_v0(one, request, future, now_ms))
+            return (yield from self._end_v2(transaction, request, future, now_ms))
+        return (yield from self._end_v0(transaction, request, future, now_ms))
 
     def _end_v0(
-        self, one: Transaction, request: EndTxn, future: ReplyFuture, now_ms: int
+        self, transaction: Transaction, request: EndTxn, future: ReplyFuture, now_ms: int
     ) -> Steps[Decision]:
         """For clients of transaction version 0, whose response has no producer id and epoch."""
-        if request.producer_id != one.producer_id:
+        if request.producer_id != transaction.producer_id:
             raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        if request.producer_epoch != one.producer_epoch:
+        if request.producer_epoch != transaction.producer_epoch:
             raise ApiError(ErrorCode.PRODUCER_FENCED)
-        check_settled(one)
-        if one.state is State.ONGOING:
+        check_settled(transaction)
+        if transaction.state is State.ONGOING:
             new = prepared(
-                one,
+                transaction,
                 committed=request.committed,
                 version=0,
                 next_producer_id=NO_PRODUCER_ID,
@@ -90,34 +90,36 @@ class Ending:
             )
             replies = [Reply(future, _NO_PRODUCER)]
             return (yield from self._prepare(request.transactional_id, new, replies))
-        _check_result(one, request)
+        _check_result(transaction, request)
         return Decision(replies=[Reply(future, _NO_PRODUCER)])
 
     def _end_v2(
-        self, one: Transaction, request: EndTxn, future: ReplyFuture, now_ms: int
+        self, transaction: Transaction, request: EndTxn, future: ReplyFuture, now_ms: int
     ) -> Steps[Decision]:
         """For clients of transaction version 2: the epoch distinguishes a retry from the next
         transaction, and an abort is legal even if no transaction was begun (KIP-890)."""
-        check_settled(one)
-        was_last = _was_last_epoch(one, request)
-        if request.producer_id != one.producer_id and not was_last:
+        check_settled(transaction)
+        was_last = _was_last_epoch(transaction, request)
+        if request.producer_id != transaction.producer_id and not was_last:
             raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        is_before = one.producer_epoch == request.producer_epoch + 1
-        if (is_before or was_last) and one.state in COMPLETED:
-            _check_result(one, request)
-            return Decision(replies=[Reply(future, _producer(one))])
-        if request.producer_epoch != one.producer_epoch:
+        is_before = transaction.producer_epoch == request.producer_epoch + 1
+        if (is_before or was_last) and transaction.state in COMPLETED:
+            _check_result(transaction, request)
+            return Decision(replies=[Reply(future, _producer(transaction))])
+        if request.producer_epoch != transaction.producer_epoch:
             raise ApiError(ErrorCode.PRODUCER_FENCED)
-        if one.state is not State.ONGOING and request.committed:
+        if transaction.state is not State.ONGOING and request.committed:
             raise ApiError(ErrorCode.INVALID_TXN_STATE)
-        new = self._prepared_v2(one, request.committed, now_ms)
+        new = self._prepared_v2(transaction, request.committed, now_ms)
         replies = [Reply(future, producer_after(new))]
         return (yield from self._prepare(request.transactional_id, new, replies))
 
-    def _prepared_v2(self, one: Transaction, committed: bool, now_ms: int) -> Transaction:
-        next_id = self._state.new_producer_id() if one.is_epoch_exhausted else NO_PRODUCER_ID
+    def _prepared_v2(self, transaction: Transaction, committed: bool, now_ms: int) -> Transaction:
+        next_id = (
+            self._state.new_producer_id() if transaction.is_epoch_exhausted else NO_PRODUCER_ID
+        )
         return prepared(
-            one,
+            transaction,
             committed=committed,
             version=EPOCH_BUMPED_SINCE,
             next_producer_id=next_id,
@@ -128,12 +130,12 @@ class Ending:
 
     def abort(self, transactional_id: str, replies: list[Reply], now_ms: int) -> Steps[Decision]:
         """Fence the producer of an ongoing transaction, and abort it. NeedsProducerId."""
-        one = self._state.transactions[transactional_id]
+        transaction = self._state.transactions[transactional_id]
         if self._state.settings().kavka_transaction_version >= EPOCH_BUMPED_SINCE:
-            new = self._prepared_v2(one, False, now_ms)
+            new = self._prepared_v2(transaction, False, now_ms)
         else:
             new = prepared(
-                fenced(one),
+                fenced(transaction),
                 committed=False,
                 version=0,
                 next_producer_id=NO_PRODUCER_ID,
@@ -141,11 +143,13 @@ class Ending:
             )
         return (yield from self._prepare(transactional_id, new, replies))
 
-    def set_timeout(self, transactional_id: str, one: Transaction, not_before_ms: int = 0) -> None:
+    def set_timeout(
+        self, transactional_id: str, transaction: Transaction, not_before_ms: int = 0
+    ) -> None:
         """Set the timer that aborts a timed-out transaction, at a multiple of
         `transaction.abort.timed.out.transaction.cleanup.interval.ms`."""
         key = ("timeout", transactional_id)
-        at_ms = one.times_out_ms
+        at_ms = transaction.times_out_ms
         if at_ms is None:
             self._state.timers.cancel(key)
             return
@@ -155,16 +159,16 @@ class Ending:
         self._state.timers.set(key, (at_ms // every_ms + 1) * every_ms)
 
     def _time_out(self, transactional_id: str, now_ms: int) -> Steps[Decision]:
-        one = self._state.transactions.get(transactional_id)
-        if one is None or one.times_out_ms is None:
+        transaction = self._state.transactions.get(transactional_id)
+        if transaction is None or transaction.times_out_ms is None:
             return Decision()
-        if one.times_out_ms >= now_ms:
-            self.set_timeout(transactional_id, one)
+        if transaction.times_out_ms >= now_ms:
+            self.set_timeout(transactional_id, transaction)
             return Decision()
         try:
             return (yield from self.abort(transactional_id, [], now_ms))
         except NeedsProducerId:
-            self.set_timeout(transactional_id, one, now_ms)
+            self.set_timeout(transactional_id, transaction, now_ms)
             return Decision(commands=[ReserveProducerIds()])
 
     # -- markers ----------------------------------------------------------------------------
@@ -185,13 +189,13 @@ class Ending:
         """Reply with `code`, since the record that prepares the end could not be appended, or was
         not committed in time. If it was applied, retry to write the markers."""
         transactional_id = markers.transactional_id
-        one = self._state.transactions.get(transactional_id)
-        if one is not None and one.state in PREPARED:
+        transaction = self._state.transactions.get(transactional_id)
+        if transaction is not None and transaction.state in PREPARED:
             self._state.timers.set(("markers", transactional_id), now_ms)
         else:
             del self._pending_markers[transactional_id]
-            if one is not None:
-                self.set_timeout(transactional_id, one, now_ms)
+            if transaction is not None:
+                self.set_timeout(transactional_id, transaction, now_ms)
         return Decision(replies=[Reply(future, ApiError(code)) for future, _ in replies])
 
     def _write_markers(self, transactional_id: str) -> Decision:
@@ -203,13 +207,13 @@ class Ending:
         """Set timeouts, and write the markers of prepared transactions. Some decisions are empty:
         they are pauses, so that this can be done in slices."""
         for count, transactional_id in enumerate(list(self._state.transactions), 1):
-            one = self._state.transactions[transactional_id]
-            if one.state in PREPARED:
-                markers = yield from pausing(markers_of(transactional_id, one))
+            transaction = self._state.transactions[transactional_id]
+            if transaction.state in PREPARED:
+                markers = yield from pausing(markers_of(transactional_id, transaction))
                 self._pending_markers[transactional_id] = markers
                 yield self._write_markers(transactional_id)
-            elif one.state is State.ONGOING:
-                self.set_timeout(transactional_id, one, now_ms)
+            elif transaction.state is State.ONGOING:
+                self.set_timeout(transactional_id, transaction, now_ms)
             if count % LOADED_PER_STEP == 0:
                 yield Decision()
 
@@ -227,12 +231,12 @@ class Ending:
     def _complete(
         self, transactional_id: str, replies: list[Reply], now_ms: int
     ) -> Steps[Decision]:
-        one = self._state.transactions[transactional_id]
-        record = yield from self._state.record(transactional_id, completed(one, now_ms))
+        transaction = self._state.transactions[transactional_id]
+        record = yield from self._state.record(transactional_id, completed(transaction, now_ms))
         self.uncompleted.discard(transactional_id)
 
         def refused(code: ErrorCode, now_ms: int) -> Decision:
-            if self._state.transactions.get(transactional_id) is one:
+            if self._state.transactions.get(transactional_id) is transaction:
                 self.uncompleted.add(transactional_id)
                 self._state.timers.set(("complete", transactional_id), now_ms + COMPLETION_RETRY_MS)
             return Decision(replies=replies)
@@ -242,35 +246,38 @@ class Ending:
     def expire(self, key: Hashable, now_ms: int) -> DecisionOrSteps:
         """Handle an expired timer of a transaction: its timeout, or a retry."""
         assert isinstance(key, tuple)
-        what, transactional_id = key
-        if what == "timeout":
+        timer_kind, transactional_id = key
+        if timer_kind == "timeout":
             return self._time_out(transactional_id, now_ms)
-        if what == "markers":
+        if timer_kind == "markers":
             return self._write_markers(transactional_id)
         return self._complete(transactional_id, [], now_ms)
 
 
-def _was_last_epoch(one: Transaction, request: EndTxn) -> bool:
+def _was_last_epoch(transaction: Transaction, request: EndTxn) -> bool:
     """Whether the epoch was the last one of the previous producer id."""
     return (
-        one.previous_producer_id == request.producer_id
+        transaction.previous_producer_id == request.producer_id
         and request.producer_epoch == EPOCH_GIVEN_MAX
-        and one.producer_epoch == 0
+        and transaction.producer_epoch == 0
     )
 
 
-def _producer(one: Transaction) -> ProducerIdAndEpoch:
-    return ProducerIdAndEpoch(one.producer_id, one.producer_epoch)
+def _producer(transaction: Transaction) -> ProducerIdAndEpoch:
+    return ProducerIdAndEpoch(transaction.producer_id, transaction.producer_epoch)
 
 
-def check_settled(one: Transaction) -> None:
+def check_settled(transaction: Transaction) -> None:
     """ApiError while markers are being written. With transaction version 2 this is the first
     check: the producer may have a new id or epoch that is valid only afterwards (KIP-890)."""
-    if one.state in PREPARED:
+    if transaction.state in PREPARED:
         raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
 
 
-def _check_result(one: Transaction, request: EndTxn) -> None:
+def _check_result(transaction: Transaction, request: EndTxn) -> None:
     """Check a retried EndTxn. ApiError if its result differs from the first one's."""
-    if one.state is State.EMPTY or (one.state is State.COMPLETE_COMMIT) != request.committed:
+    if (
+        transaction.state is State.EMPTY
+        or (transaction.state is State.COMPLETE_COMMIT) != request.committed
+    ):
         raise ApiError(ErrorCode.INVALID_TXN_STATE)

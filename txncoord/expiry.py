@@ -65,5 +65,9 @@ class TransactionalIdExpiry:
             yield step
 
     def _is_unused(self, transactional_id: str, since_ms: int) -> bool:
-        one = self._state.transactions.get(transactional_id)
-        return one is not None and one.state in SETTLED and one.updated_ms <= since_ms
+        transaction = self._state.transactions.get(transactional_id)
+        return (
+            transaction is not None
+            and transaction.state in SETTLED
+            and transaction.updated_ms <= since_ms
+        )

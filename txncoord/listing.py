@@ -10,7 +10,7 @@ from kavka.txncoord.transaction import State, Transaction
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import Steps
 
-STATE_NAMES: Final = frozenset((*(one.title for one in State), "Dead", "PrepareEpochFence"))
+STATE_NAMES: Final = frozenset((*(state.title for state in State), "Dead", "PrepareEpochFence"))
 """Valid state filters. Transactions are never in the last two, which only Apache Kafka has."""
 
 
@@ -35,13 +35,13 @@ class Filter(NamedTuple):
     pattern: Pattern | None = None
     """Of transactional ids (KIP-1152)."""
 
-    def matches(self, transactional_id: str, one: Transaction, now_ms: int) -> bool:
+    def matches(self, transactional_id: str, transaction: Transaction, now_ms: int) -> bool:
         """Whether a transactional id passes all filters."""
-        if self.producer_ids and one.producer_id not in self.producer_ids:
+        if self.producer_ids and transaction.producer_id not in self.producer_ids:
             return False
-        if self.states and one.state.title not in self.states:
+        if self.states and transaction.state.title not in self.states:
             return False
-        if self.duration_ms >= 0 and now_ms - one.started_ms <= self.duration_ms:
+        if self.duration_ms >= 0 and now_ms - transaction.started_ms <= self.duration_ms:
             return False
         return self.pattern is None or self.pattern.fullmatch(transactional_id) is not None
 
@@ -68,14 +68,16 @@ class DescribedTransaction(NamedTuple):
 
 
 def listed(
-    state: TransactionsState, ids: Iterable[str], wanted: Filter, now_ms: int
+    state: TransactionsState, ids: Iterable[str], filters: Filter, now_ms: int
 ) -> list[ListedTransaction]:
     """The existing ones of `ids` that pass the filter."""
-    found = ((each, state.transactions.get(each)) for each in ids)
+    found = (
+        (transactional_id, state.transactions.get(transactional_id)) for transactional_id in ids
+    )
     return [
-        ListedTransaction(transactional_id, one.producer_id, one.state.title)
-        for transactional_id, one in found
-        if one is not None and wanted.matches(transactional_id, one, now_ms)
+        ListedTransaction(transactional_id, transaction.producer_id, transaction.state.title)
+        for transactional_id, transaction in found
+        if transaction is not None and filters.matches(transactional_id, transaction, now_ms)
     ]
 
 
@@ -83,20 +85,20 @@ def known(state: TransactionsState, transactional_id: str) -> Transaction:
     """The transaction to describe. ApiError INVALID_REQUEST, TRANSACTIONAL_ID_NOT_FOUND."""
     if not transactional_id:
         raise ApiError(ErrorCode.INVALID_REQUEST)
-    one = state.transactions.get(transactional_id)
-    if one is None:
+    transaction = state.transactions.get(transactional_id)
+    if transaction is None:
         raise ApiError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
-    return one
+    return transaction
 
 
-def described(one: Transaction) -> Steps[DescribedTransaction]:
+def described(transaction: Transaction) -> Steps[DescribedTransaction]:
     """The description of a transactional id; in slices, since it may have many partitions."""
-    topics = yield from one.by_topic()
+    topics = yield from transaction.by_topic()
     return DescribedTransaction(
-        one.state.title,
-        one.timeout_ms,
-        one.started_ms,
-        one.producer_id,
-        one.producer_epoch,
+        transaction.state.title,
+        transaction.timeout_ms,
+        transaction.started_ms,
+        transaction.producer_id,
+        transaction.producer_epoch,
         topics,
     )

@@ -66,12 +66,12 @@ class TransactionShard:
             _skip(transactional_id)
 
     def _apply(self, transactional_id: str, record: JournalRecord) -> None:
-        one = self.state.decode_record(record)
-        if one is None:
+        transaction = self.state.decode_record(record)
+        if transaction is None:
             _skip(transactional_id)
             return
-        self.state.transactions[transactional_id] = one
-        self._ending.set_timeout(transactional_id, one)
+        self.state.transactions[transactional_id] = transaction
+        self._ending.set_timeout(transactional_id, transaction)
 
     def apply_all(self, records: Sequence[JournalRecord], producer: Producer | None) -> None:
         """`apply` of each."""
@@ -99,11 +99,11 @@ class TransactionShard:
         """Decode the replayed values, in steps."""
         size_bytes = 0
         for transactional_id, value in self._undecoded.items():
-            one = yield from pausing(transaction_records.decode(value))
-            if one is None:
+            transaction = yield from pausing(transaction_records.decode(value))
+            if transaction is None:
                 _skip(transactional_id)
             else:
-                self.state.transactions[transactional_id] = one
+                self.state.transactions[transactional_id] = transaction
             size_bytes += len(value)
             if size_bytes >= BYTES_PER_STEP:
                 size_bytes = 0

@@ -52,11 +52,13 @@ class TransactionsState:
             raise NeedsProducerId
         return producer_id
 
-    def record(self, transactional_id: str, one: Transaction) -> Steps[JournalRecord]:
+    def record(self, transactional_id: str, transaction: Transaction) -> Steps[JournalRecord]:
         """The record to append for a transition that was just decided."""
         feature = self.settings().kavka_transaction_version
-        record = yield from transaction_records.transaction_record(transactional_id, one, feature)
-        self._decided = (record, one)
+        record = yield from transaction_records.transaction_record(
+            transactional_id, transaction, feature
+        )
+        self._decided = (record, transaction)
         return record
 
     def decode_record(self, record: JournalRecord) -> Transaction | None:

@@ -164,7 +164,7 @@ def created(producer_id: int, timeout_ms: int, now_ms: int) -> Transaction:
 
 
 def initialised(
-    one: Transaction,
+    transaction: Transaction,
     *,
     producer_id: int,
     producer_epoch: int,
@@ -173,7 +173,7 @@ def initialised(
     now_ms: int,
 ) -> Transaction:
     """After InitProducerId: its producer has this id and epoch."""
-    return one.transition(
+    return transaction.transition(
         State.EMPTY,
         producer_id=producer_id,
         producer_epoch=producer_epoch,
@@ -186,49 +186,51 @@ def initialised(
 
 
 def with_partitions(
-    one: Transaction, partitions: Iterable[tuple[str, int]], version: int, now_ms: int
+    transaction: Transaction, partitions: Iterable[tuple[str, int]], version: int, now_ms: int
 ) -> Transaction:
     """The state after partitions are added, which begins a transaction if none is ongoing."""
-    return one.transition(
+    return transaction.transition(
         State.ONGOING,
-        partitions=one.partitions.union(partitions),
-        started_ms=one.started_ms if one.state is State.ONGOING else now_ms,
+        partitions=transaction.partitions.union(partitions),
+        started_ms=transaction.started_ms if transaction.state is State.ONGOING else now_ms,
         updated_ms=now_ms,
         version=version,
     )
 
 
 def prepared(
-    one: Transaction, *, committed: bool, version: int, next_producer_id: int, now_ms: int
+    transaction: Transaction, *, committed: bool, version: int, next_producer_id: int, now_ms: int
 ) -> Transaction:
     """The state when the result is decided. From `EPOCH_BUMPED_SINCE` on the epoch is bumped, so
     that late writes of this transaction are fenced; an abort is then legal without a
     transaction."""
-    epoch, last_epoch = one.producer_epoch, one.last_epoch
+    epoch, last_epoch = transaction.producer_epoch, transaction.last_epoch
     if version >= EPOCH_BUMPED_SINCE:
         last_epoch = epoch
         epoch = min(epoch + 1, EPOCH_MAX)
-    return one.transition(
+    return transaction.transition(
         State.PREPARE_COMMIT if committed else State.PREPARE_ABORT,
         next_producer_id=next_producer_id,
         producer_epoch=epoch,
         last_epoch=last_epoch,
-        started_ms=one.started_ms if one.state is State.ONGOING else now_ms,
+        started_ms=transaction.started_ms if transaction.state is State.ONGOING else now_ms,
         updated_ms=now_ms,
         version=version,
     )
 
 
-def fenced(one: Transaction) -> Transaction:
+def fenced(transaction: Transaction) -> Transaction:
     """With a bumped epoch, for an abort by the coordinator before `EPOCH_BUMPED_SINCE`."""
-    return one._replace(producer_epoch=min(one.producer_epoch + 1, EPOCH_MAX), last_epoch=NO_EPOCH)
+    return transaction._replace(
+        producer_epoch=min(transaction.producer_epoch + 1, EPOCH_MAX), last_epoch=NO_EPOCH
+    )
 
 
-def completed(one: Transaction, now_ms: int) -> Transaction:
+def completed(transaction: Transaction, now_ms: int) -> Transaction:
     """The state when all markers are written."""
-    is_commit = one.state is State.PREPARE_COMMIT
-    producer = producer_after(one)
-    return one.transition(
+    is_commit = transaction.state is State.PREPARE_COMMIT
+    producer = producer_after(transaction)
+    return transaction.transition(
         State.COMPLETE_COMMIT if is_commit else State.COMPLETE_ABORT,
         producer_id=producer.producer_id,
         producer_epoch=producer.producer_epoch,
@@ -238,11 +240,11 @@ def completed(one: Transaction, now_ms: int) -> Transaction:
     )
 
 
-def producer_after(one: Transaction) -> ProducerIdAndEpoch:
+def producer_after(transaction: Transaction) -> ProducerIdAndEpoch:
     """The producer id and epoch to use after a prepared transaction."""
-    if one.version >= EPOCH_BUMPED_SINCE and one.next_producer_id != NO_PRODUCER_ID:
-        return ProducerIdAndEpoch(one.next_producer_id, 0)
-    return ProducerIdAndEpoch(one.producer_id, one.producer_epoch)
+    if transaction.version >= EPOCH_BUMPED_SINCE and transaction.next_producer_id != NO_PRODUCER_ID:
+        return ProducerIdAndEpoch(transaction.next_producer_id, 0)
+    return ProducerIdAndEpoch(transaction.producer_id, transaction.producer_epoch)
 
 
 def _in_order(parts: list[tuple[str, int]]) -> Steps[Iterable[tuple[str, int]]]:
@@ -255,11 +257,11 @@ def _in_order(parts: list[tuple[str, int]]) -> Steps[Iterable[tuple[str, int]]]:
     return runs[0] if len(runs) == 1 else merge(*runs)
 
 
-def markers_of(transactional_id: str, one: Transaction) -> Steps[WriteMarkers]:
+def markers_of(transactional_id: str, transaction: Transaction) -> Steps[WriteMarkers]:
     """The command to write the markers of a prepared transaction."""
     partitions: list[tuple[str, int]] = []
     pauses = PauseCounter()
-    for topic, indexes in (yield from one.by_topic()):
+    for topic, indexes in (yield from transaction.by_topic()):
         for begin in range(0, len(indexes), QUICK_ITEMS_PER_STEP):
             some = indexes[begin : begin + QUICK_ITEMS_PER_STEP]
             partitions += [(topic, index) for index in some]
@@ -267,9 +269,9 @@ def markers_of(transactional_id: str, one: Transaction) -> Steps[WriteMarkers]:
                 yield None
     return WriteMarkers(
         transactional_id,
-        one.producer_id,
-        one.producer_epoch,
-        one.state is State.PREPARE_COMMIT,
+        transaction.producer_id,
+        transaction.producer_epoch,
+        transaction.state is State.PREPARE_COMMIT,
         tuple(partitions),
-        one.version,
+        transaction.version,
     )

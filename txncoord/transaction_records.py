@@ -56,10 +56,10 @@ def decode_key(key: bytes) -> str | None:
 
 
 def transaction_record(
-    transactional_id: str, one: Transaction, feature: int
+    transactional_id: str, transaction: Transaction, feature: int
 ) -> Steps[JournalRecord]:
     """The record to append; `feature` is the level of `transaction.version`."""
-    value = yield from encode(one, 1 if feature >= 1 else 0)
+    value = yield from encode(transaction, 1 if feature >= 1 else 0)
     return JournalRecord(encode_key(transactional_id), value)
 
 
@@ -68,20 +68,26 @@ def tombstone(transactional_id: str) -> JournalRecord:
     return JournalRecord(encode_key(transactional_id), None)
 
 
-def encode(one: Transaction, version: int) -> Steps[bytes]:
+def encode(transaction: Transaction, version: int) -> Steps[bytes]:
     """A value of this version; version 0 lacks the previous and next producer id and the client's
     transaction version."""
-    head = _HEAD.pack(version, one.producer_id, one.producer_epoch, one.timeout_ms, one.state)
-    times = _TWO_LONGS.pack(one.updated_ms, one.started_ms)
+    head = _HEAD.pack(
+        version,
+        transaction.producer_id,
+        transaction.producer_epoch,
+        transaction.timeout_ms,
+        transaction.state,
+    )
+    times = _TWO_LONGS.pack(transaction.updated_ms, transaction.started_ms)
     if version == 0:
-        return head + (yield from _partitions(one)) + times
-    return head + (yield from _compact_partitions(one)) + times + _tags(one)
+        return head + (yield from _partitions(transaction)) + times
+    return head + (yield from _compact_partitions(transaction)) + times + _tags(transaction)
 
 
-def _partitions(one: Transaction) -> Steps[bytes]:
-    if one.state is State.EMPTY:
+def _partitions(transaction: Transaction) -> Steps[bytes]:
+    if transaction.state is State.EMPTY:
         return _INT.pack(-1)
-    topics = yield from one.by_topic()
+    topics = yield from transaction.by_topic()
     out, pauses = bytearray(_INT.pack(len(topics))), PauseCounter()
     for name, indexes in topics:
         topic = name.encode()
@@ -91,12 +97,12 @@ def _partitions(one: Transaction) -> Steps[bytes]:
     return bytes(out)
 
 
-def _compact_partitions(one: Transaction) -> Steps[bytes]:
-    if one.state is State.EMPTY:
+def _compact_partitions(transaction: Transaction) -> Steps[bytes]:
+    if transaction.state is State.EMPTY:
         return b"\x00"
-    if not one.partitions:
+    if not transaction.partitions:
         return b"\x01"
-    topics = yield from one.by_topic()
+    topics = yield from transaction.by_topic()
     out, pauses = bytearray(uvarint(len(topics) + 1)), PauseCounter()
     for name, indexes in topics:
         topic = name.encode()
@@ -110,14 +116,14 @@ def _ints(numbers: list[int]) -> bytes:
     return pack(f">{len(numbers)}i", *numbers)
 
 
-def _tags(one: Transaction) -> bytes:
+def _tags(transaction: Transaction) -> bytes:
     tags = []
-    if one.previous_producer_id != NO_PRODUCER_ID:
-        tags.append(b"\x00\x08" + _LONG.pack(one.previous_producer_id))
-    if one.next_producer_id != NO_PRODUCER_ID:
-        tags.append(b"\x01\x08" + _LONG.pack(one.next_producer_id))
-    if one.version != 0:
-        tags.append(b"\x02\x02" + _SHORT.pack(one.version))
+    if transaction.previous_producer_id != NO_PRODUCER_ID:
+        tags.append(b"\x00\x08" + _LONG.pack(transaction.previous_producer_id))
+    if transaction.next_producer_id != NO_PRODUCER_ID:
+        tags.append(b"\x01\x08" + _LONG.pack(transaction.next_producer_id))
+    if transaction.version != 0:
+        tags.append(b"\x02\x02" + _SHORT.pack(transaction.version))
     return uvarint(len(tags)) + b"".join(tags)
 
 

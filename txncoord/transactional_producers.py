@@ -45,19 +45,19 @@ class TransactionalProducers:
         replies CONCURRENT_TRANSACTIONS. Raises ApiError, NeedsProducerId."""
         transactional_id = request.transactional_id
         self._check(request)
-        one = self._state.transactions.get(transactional_id)
-        if one is None:
-            one = created(self._state.new_producer_id(), request.timeout_ms, now_ms)
-        check_settled(one)
-        if not _may_continue(one, request):
+        transaction = self._state.transactions.get(transactional_id)
+        if transaction is None:
+            transaction = created(self._state.new_producer_id(), request.timeout_ms, now_ms)
+        check_settled(transaction)
+        if not _may_continue(transaction, request):
             raise ApiError(ErrorCode.PRODUCER_FENCED)
-        if one.state is State.ONGOING:
+        if transaction.state is State.ONGOING:
             retry = ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
             replies = [Reply(future, retry)]
             return (yield from self._ending.abort(transactional_id, replies, now_ms))
-        producer, last_epoch = self._next_producer(one, request)
+        producer, last_epoch = self._next_producer(transaction, request)
         new = initialised(
-            one,
+            transaction,
             producer_id=producer.producer_id,
             producer_epoch=producer.producer_epoch,
             last_epoch=last_epoch,
@@ -77,21 +77,25 @@ class TransactionalProducers:
             raise ApiError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
 
     def _next_producer(
-        self, one: Transaction, request: InitProducerId
+        self, transaction: Transaction, request: InitProducerId
     ) -> tuple[ProducerIdAndEpoch, int]:
         """The producer's new id and epoch, and the epoch with which it may retry (KIP-360).
         ApiError PRODUCER_FENCED; NeedsProducerId."""
         continues = request.producer_id != NO_PRODUCER_ID
-        is_current = one.producer_epoch in (request.producer_epoch, NO_EPOCH)
+        is_current = transaction.producer_epoch in (request.producer_epoch, NO_EPOCH)
         if continues and not is_current:
-            if request.producer_epoch != one.last_epoch:
+            if request.producer_epoch != transaction.last_epoch:
                 raise ApiError(ErrorCode.PRODUCER_FENCED)
             # a retry: the response with this id and epoch was lost
-            return ProducerIdAndEpoch(one.producer_id, one.producer_epoch), one.last_epoch
-        last_epoch = one.producer_epoch if continues else NO_EPOCH
-        if one.is_epoch_exhausted:
+            return ProducerIdAndEpoch(
+                transaction.producer_id, transaction.producer_epoch
+            ), transaction.last_epoch
+        last_epoch = transaction.producer_epoch if continues else NO_EPOCH
+        if transaction.is_epoch_exhausted:
             return ProducerIdAndEpoch(self._state.new_producer_id(), 0), last_epoch
-        return ProducerIdAndEpoch(one.producer_id, one.producer_epoch + 1), last_epoch
+        return ProducerIdAndEpoch(
+            transaction.producer_id, transaction.producer_epoch + 1
+        ), last_epoch
 
     # -- partitions -------------------------------------------------------------------------
 
@@ -99,25 +103,29 @@ class TransactionalProducers:
         self, request: AddPartitions, future: ReplyFuture, now_ms: int
     ) -> Steps[Decision]:
         """AddPartitionsToTxn; replies with None. ApiError."""
-        one = self._known(request)
-        check_settled(one)
-        _check_producer(one, request)
-        if one.state is State.ONGOING and one.partitions.issuperset(request.partitions):
+        transaction = self._known(request)
+        check_settled(transaction)
+        _check_producer(transaction, request)
+        if transaction.state is State.ONGOING and transaction.partitions.issuperset(
+            request.partitions
+        ):
             return Decision(replies=[Reply(future, None)])
-        new = with_partitions(one, request.partitions, request.version, now_ms)
+        new = with_partitions(transaction, request.partitions, request.version, now_ms)
         record = yield from self._state.record(request.transactional_id, new)
         return Decision([record], [Reply(future, None)])
 
     def verify(self, request: AddPartitions) -> list[ErrorCode]:
         """For each partition whether it is in the transaction."""
         try:
-            one = self._known(request)
-            _check_producer(one, request)
-            check_settled(one)
+            transaction = self._known(request)
+            _check_producer(transaction, request)
+            check_settled(transaction)
         except ApiError as failure:
             return [failure.code] * len(request.partitions)
         return [
-            ErrorCode.NONE if partition in one.partitions else ErrorCode.TRANSACTION_ABORTABLE
+            ErrorCode.NONE
+            if partition in transaction.partitions
+            else ErrorCode.TRANSACTION_ABORTABLE
             for partition in request.partitions
         ]
 
@@ -125,39 +133,39 @@ class TransactionalProducers:
         self, transactional_id: str, producer_id: int, epoch: int, partition: tuple[str, int]
     ) -> bool:
         """`verify` for one partition, as a fast path."""
-        one = self._state.transactions.get(transactional_id)
+        transaction = self._state.transactions.get(transactional_id)
         return (
-            one is not None
-            and partition in one.partitions
-            and producer_id == one.producer_id
-            and epoch == one.producer_epoch
-            and one.state not in PREPARED
+            transaction is not None
+            and partition in transaction.partitions
+            and producer_id == transaction.producer_id
+            and epoch == transaction.producer_epoch
+            and transaction.state not in PREPARED
         )
 
     def _known(self, request: AddPartitions) -> Transaction:
         """The state of an id. ApiError."""
         if not request.transactional_id:
             raise ApiError(ErrorCode.INVALID_REQUEST)
-        one = self._state.transactions.get(request.transactional_id)
-        if one is None:
+        transaction = self._state.transactions.get(request.transactional_id)
+        if transaction is None:
             raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        return one
+        return transaction
 
 
-def _check_producer(one: Transaction, request: AddPartitions) -> None:
+def _check_producer(transaction: Transaction, request: AddPartitions) -> None:
     """ApiError if the request is not from the current producer."""
-    if one.producer_id != request.producer_id:
+    if transaction.producer_id != request.producer_id:
         raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    if one.producer_epoch != request.producer_epoch:
+    if transaction.producer_epoch != request.producer_epoch:
         raise ApiError(ErrorCode.PRODUCER_FENCED)
 
 
-def _may_continue(one: Transaction, request: InitProducerId) -> bool:
+def _may_continue(transaction: Transaction, request: InitProducerId) -> bool:
     """Whether the request's producer id, if any, is the current one; or the previous one, which was
     replaced because its epochs were exhausted (KIP-360)."""
-    if request.producer_id == NO_PRODUCER_ID or one.producer_epoch == NO_EPOCH:
+    if request.producer_id == NO_PRODUCER_ID or transaction.producer_epoch == NO_EPOCH:
         return True
-    if request.producer_id == one.producer_id:
+    if request.producer_id == transaction.producer_id:
         return True
     is_epoch_exhausted = request.producer_epoch >= EPOCH_GIVEN_MAX
-    return is_epoch_exhausted and request.producer_id == one.previous_producer_id
+    return is_epoch_exhausted and request.producer_id == transaction.previous_producer_id

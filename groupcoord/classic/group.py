@@ -429,10 +429,10 @@ class ClassicGroup:
         self.protocol_type = stored.protocol_type
         self.protocol = stored.protocol
         self.leader = stored.leader
-        members = {one.member_id: one for one in stored.members}
+        members = {stored_member.member_id: stored_member for stored_member in stored.members}
 
-        def add(one: StoredMember) -> None:
-            member = restored_member(self.group_id, stored.protocol or "", one)
+        def add(stored_member: StoredMember) -> None:
+            member = restored_member(self.group_id, stored.protocol or "", stored_member)
             self.add(member, stored.protocol_type, None)
 
         yield from each(members.values(), add)

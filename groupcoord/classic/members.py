@@ -10,7 +10,7 @@ from kavka.log.journal import ReplyFuture
 from kavka.log.timers import Deadline
 
 TimerKey: TypeAlias = tuple[str, str, str, str]
-"""("classic", what, group id, member id or "")"""
+"""("classic", timer kind, group id, member id or "")"""
 
 
 class OfferedProtocol(NamedTuple):

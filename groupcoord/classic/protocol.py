@@ -146,7 +146,7 @@ class ClassicProtocol:
 
         yield from each(request.leaving_members, leave, LEAVING_MEMBERS_PER_STEP)
         out.replies.append(Reply(future, LeaveGroupResponse(0, responses)))
-        left = [one.member_id for one in responses if not one.error_code]
+        left = [response.member_id for response in responses if not response.error_code]
         if group is None or not left or group.current is GroupState.EMPTY:
             return out
         reason = f"explicit `LeaveGroup` request for ({', '.join(left)}) members."
@@ -188,19 +188,19 @@ class ClassicProtocol:
     def expire(self, key: Hashable, now_ms: int) -> DecisionOrSteps:
         """Handle an expired timer of a classic group."""
         assert isinstance(key, tuple)
-        _, what, group_id, member_id = key
+        _, timer_kind, group_id, member_id = key
         group = self._group(group_id)
         out = Decision()
         if group is None:
             return out
-        return self._expire(group, what, member_id, now_ms, out)
+        return self._expire(group, timer_kind, member_id, now_ms, out)
 
     def _expire(
-        self, group: ClassicGroup, what: str, member_id: str, now_ms: int, out: Decision
+        self, group: ClassicGroup, timer_kind: str, member_id: str, now_ms: int, out: Decision
     ) -> Steps[Decision]:
-        if what == "member":
+        if timer_kind == "member":
             yield from self._rebalancing.expire_member(group, member_id, now_ms, out)
-        elif what == "join":
+        elif timer_kind == "join":
             yield from self._rebalancing.expire_join(group, now_ms, out)
         else:
             yield from self._rebalancing.expire_sync(group, now_ms, out)
@@ -241,7 +241,7 @@ class ClassicProtocol:
         """All records are replayed: decode the groups and start their members' sessions."""
         for _ in self.decode_replayed():
             yield Decision()
-        groups = [one for one in self._state.groups.values() if isinstance(one, ClassicGroup)]
+        groups = [group for group in self._state.groups.values() if isinstance(group, ClassicGroup)]
         for group in groups:
             if group.members:
                 yield from self._start_sessions(group, now_ms)

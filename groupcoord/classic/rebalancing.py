@@ -282,7 +282,8 @@ def with_error_reply(out: Decision, future: ReplyFuture) -> Decision:
         failure = ApiError(code)
         return Decision(
             replies=[
-                Reply(one, failure if one is future else response) for one, response in out.replies
+                Reply(reply_future, failure if reply_future is future else response)
+                for reply_future, response in out.replies
             ]
         )
 

@@ -35,9 +35,9 @@ class Syncing:
     ) -> DecisionOrSteps:
         """Reply with a member's assignment, as soon as the leader's is stored."""
         out = Decision()
-        refusal = _refusal(group, request)
-        if refusal is not None:
-            out.replies.append(Reply(future, SyncGroupResponse(refusal)))
+        error_code = _error_code(group, request)
+        if error_code is not None:
+            out.replies.append(Reply(future, SyncGroupResponse(error_code)))
             return out
         member = group.members[request.member_id]
         group.pending_sync.pop(member.member_id, None)
@@ -72,7 +72,7 @@ class Syncing:
             len(group.static),
         )
         assignments = request.assignments
-        without = [one for one in group.members if one not in assignments]
+        without = [member_id for member_id in group.members if member_id not in assignments]
         if without:
             logger.warning(
                 "Setting empty assignments for members %s of %s for generation %d.",
@@ -120,7 +120,7 @@ class Syncing:
         return out
 
 
-def _refusal(group: ClassicGroup, request: SyncRequest) -> ErrorCode | None:
+def _error_code(group: ClassicGroup, request: SyncRequest) -> ErrorCode | None:
     if group.current is GroupState.EMPTY:
         return ErrorCode.UNKNOWN_MEMBER_ID
     try:

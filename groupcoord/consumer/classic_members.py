@@ -224,8 +224,8 @@ class ClassicMembers:
             try:
                 member = _leaving(group, leaving)
                 gone[member.member_id] = member
-            except ApiError as refusal:
-                code = refusal.code
+            except ApiError as failure:
+                code = failure.code
             responses.append(LeftMember(leaving.member_id, leaving.instance_id, code))
 
         yield from each(request.leaving_members, leave, LEAVING_MEMBERS_PER_STEP)

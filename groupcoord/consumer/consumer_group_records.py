@@ -109,7 +109,7 @@ def _decoded_record(key: bytes, value: bytes, decoded: object) -> DecodedRecord:
 
 def _array(values: Collection[T], write: Callable[[T], bytes]) -> Steps[bytes]:
     written: list[bytes] = []
-    yield from each(values, lambda one: written.append(write(one)), TOPICS_PER_STEP)
+    yield from each(values, lambda value: written.append(write(value)), TOPICS_PER_STEP)
     return fields.uvarint(len(values) + 1) + b"".join(written)
 
 
@@ -146,7 +146,8 @@ def _classic(of: ClassicProtocols | None) -> bytes:
     if of is None:
         return fields.uvarint(0)
     protocols = fields.array(
-        of.protocols, lambda one: fields.string(one[0]) + fields.data(one[1]) + NO_TAGS
+        of.protocols,
+        lambda protocol: fields.string(protocol[0]) + fields.data(protocol[1]) + NO_TAGS,
     )
     return fields.uvarint(1) + fields.int32(of.session_timeout_ms) + protocols + NO_TAGS
 
@@ -162,7 +163,7 @@ def target_member_in_steps(
 ) -> Steps[DecodedRecord]:
     """`partitions` must not change afterwards."""
     topics = yield from _array(
-        partitions.items(), lambda one: one[0].bytes + fields.int32s(one[1]) + NO_TAGS
+        partitions.items(), lambda topic: topic[0].bytes + fields.int32s(topic[1]) + NO_TAGS
     )
     key = fields.key(TARGET_MEMBER, group_id, member_id)
     return _decoded_record(key, _VERSION + topics + NO_TAGS, partitions)
@@ -190,8 +191,8 @@ def current_member_in_steps(group_id: str, of: ConsumerGroupMember) -> Steps[Dec
 
 
 def _owned(owned: Owned) -> Steps[bytes]:
-    def topic(one: tuple[UUID, Mapping[int, int]]) -> bytes:
-        topic_id, epochs = one
+    def topic(owned_topic: tuple[UUID, Mapping[int, int]]) -> bytes:
+        topic_id, epochs = owned_topic
         if len(epochs) > 1:
             epochs = dict(sorted(epochs.items()))
         at = fields.int32s(list(epochs.values()))
@@ -232,11 +233,11 @@ def without_group(
     """Tombstones of all of a group's records."""
     members = list(member_ids)
     return [
-        *(tombstone(CURRENT_MEMBER, group_id, one) for one in members),
-        *(tombstone(TARGET_MEMBER, group_id, one) for one in members),
+        *(tombstone(CURRENT_MEMBER, group_id, member_id) for member_id in members),
+        *(tombstone(TARGET_MEMBER, group_id, member_id) for member_id in members),
         tombstone(TARGET, group_id),
-        *(tombstone(MEMBER, group_id, one) for one in members),
-        *(tombstone(REGEX, group_id, one) for one in expressions),
+        *(tombstone(MEMBER, group_id, member_id) for member_id in members),
+        *(tombstone(REGEX, group_id, expression) for expression in expressions),
         tombstone(TOPICS, group_id),
         tombstone(GROUP, group_id),
     ]

@@ -51,10 +51,10 @@ class Fencing:
             downgrade = self._migration.downgrade
             try:
                 yield from downgrade(group, out, now_ms, leaving=members, reason=reason)
-            except ApiError as refusal:
+            except ApiError as failure:
                 if replies:  # a LeaveGroup fails, as in Apache Kafka
                     raise
-                logger.warning("[GroupId %s] %s", group.group_id, refusal.message)
+                logger.warning("[GroupId %s] %s", group.group_id, failure.message)
             else:
                 return out
         collected: list[JournalRecord] = []
@@ -80,6 +80,6 @@ class Fencing:
         collected.append(new_epoch(group, group.group_epoch + 1, metadata_hash))
         out = Decision(collected, replies)
         yield from self._migration.cancel_timers(
-            group.group_id, [one.member_id for one in members], out
+            group.group_id, [member.member_id for member in members], out
         )
         return out

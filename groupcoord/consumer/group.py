@@ -124,7 +124,7 @@ class ConsumerGroup:
         epoch = self.assignment_epoch
         if self._reconciled_to != epoch:
             members = self.members.values()
-            self._unreconciled = sum(not one.is_reconciled_to(epoch) for one in members)
+            self._unreconciled = sum(not member.is_reconciled_to(epoch) for member in members)
             self._reconciled_to = epoch
         return self._unreconciled
 
@@ -450,12 +450,12 @@ def add_subscriptions(
             subscriptions[topic] = after
 
 
-def _count(counts: dict[str, int], what: str, more: int) -> None:
-    count = counts.get(what, 0) + more
+def _count(counts: dict[str, int], key: str, more: int) -> None:
+    count = counts.get(key, 0) + more
     if count > 0:
-        counts[what] = count
+        counts[key] = count
     else:
-        counts.pop(what, None)
+        counts.pop(key, None)
 
 
 def _stale(member: ConsumerGroupMember, of_classic: str, of_consumer: str) -> ApiError:

@@ -28,7 +28,7 @@ TOPICS_PER_STEP: Final = 500
 _OF_A_MEMBER: Final = (SESSION, REBALANCE, JOIN, SYNC)
 
 Deadlines: TypeAlias = Sequence[tuple[str, str, str, int]]
-"""(what, group id, member id, when)."""
+"""(timer kind, group id, member id, when)."""
 
 
 class GroupIndex:
@@ -112,7 +112,9 @@ class GroupIndex:
                     group = self.state.groups.get(group_id)
                     if isinstance(group, ConsumerGroup):
                         group.refresh_topics = True
-            there += [one for one in some if self.state.topics.partition_count(one) is not None]
+            there += [
+                topic for topic in some if self.state.topics.partition_count(topic) is not None
+            ]
             yield None
         for is_new in self._find_new(there):
             if is_new:
@@ -137,36 +139,36 @@ class GroupIndex:
 
     # -- deadlines -------------------------------------------------------------------------------
 
-    def set_timer(self, what: str, group_id: str, member_id: str, at_ms: int) -> None:
-        self.state.timers.set(("consumer", what, group_id, member_id), at_ms)
+    def set_timer(self, timer_kind: str, group_id: str, member_id: str, at_ms: int) -> None:
+        self.state.timers.set(("consumer", timer_kind, group_id, member_id), at_ms)
 
-    def set_timer_once(self, what: str, group_id: str, member_id: str, at_ms: int) -> None:
+    def set_timer_once(self, timer_kind: str, group_id: str, member_id: str, at_ms: int) -> None:
         """Set a timer unless it is already set."""
-        if ("consumer", what, group_id, member_id) not in self.state.timers:
-            self.set_timer(what, group_id, member_id, at_ms)
+        if ("consumer", timer_kind, group_id, member_id) not in self.state.timers:
+            self.set_timer(timer_kind, group_id, member_id, at_ms)
 
-    def cancel_timer(self, what: str, group_id: str, member_id: str) -> None:
-        self.state.timers.cancel(("consumer", what, group_id, member_id))
+    def cancel_timer(self, timer_kind: str, group_id: str, member_id: str) -> None:
+        self.state.timers.cancel(("consumer", timer_kind, group_id, member_id))
 
     def cancel_member_timers(self, group_id: str, member_ids: Iterable[str]) -> Steps[Deadlines]:
         """Cancel all timers of members that are about to be removed; returns them."""
         taken: list[tuple[str, str, str, int]] = []
 
         def take(member_id: str) -> None:
-            for what in _OF_A_MEMBER:
-                at_ms = self.state.timers.at(("consumer", what, group_id, member_id))
+            for timer_kind in _OF_A_MEMBER:
+                at_ms = self.state.timers.at(("consumer", timer_kind, group_id, member_id))
                 if at_ms is not None:
-                    taken.append((what, group_id, member_id, at_ms))
-                    self.cancel_timer(what, group_id, member_id)
+                    taken.append((timer_kind, group_id, member_id, at_ms))
+                    self.cancel_timer(timer_kind, group_id, member_id)
 
         yield from each(member_ids, take)
         return taken
 
     def restore_timers(self, taken: Deadlines) -> None:
         """Restore the timers of members whose removal failed, so that they still expire."""
-        for what, group_id, member_id, at_ms in taken:
+        for timer_kind, group_id, member_id, at_ms in taken:
             if self.find(group_id, member_id) is not None:
-                self.set_timer_once(what, group_id, member_id, at_ms)
+                self.set_timer_once(timer_kind, group_id, member_id, at_ms)
 
     def keep_alive(self, group: ConsumerGroup, member: ConsumerGroupMember, now_ms: int) -> None:
         """Reset a member's session timer."""

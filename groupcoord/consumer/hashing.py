@@ -53,7 +53,7 @@ class TopicHashes:
     def of_group(self, topics: Iterable[str]) -> Steps[int]:
         """The hash of the existing topics, signed; 0 if none exists."""
         found: list[bytes] = []
-        yield from each(sorted(topics), lambda one: found.append(self._topic(one)))
+        yield from each(sorted(topics), lambda topic: found.append(self._topic(topic)))
         return _signed(xxh3_64_intdigest(b"".join(found))) if any(found) else 0
 
     def _topic(self, name: str) -> bytes:

@@ -274,7 +274,8 @@ def _is_part(reported: Reported | None, member: ConsumerGroupMember) -> bool:
     if reported is None:
         return False
     return all(
-        topic in member.assigned and all(one in member.assigned[topic] for one in partitions)
+        topic in member.assigned
+        and all(partition in member.assigned[topic] for partition in partitions)
         for topic, partitions in reported.items()
     )
 

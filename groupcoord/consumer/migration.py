@@ -104,10 +104,10 @@ class Migration:
         group = ConsumerGroup(group_id)
         group.group_epoch = group.assignment_epoch = classic.generation
 
-        def convert(one: ClassicGroupMember) -> None:
-            target = self._target(group_id, one)
-            group.targets[one.member_id] = target
-            group.put_member(_consumer_member(classic, one, target))
+        def convert(member: ClassicGroupMember) -> None:
+            target = self._target(group_id, member)
+            group.targets[member.member_id] = target
+            group.put_member(_consumer_member(classic, member, target))
 
         try:
             yield from each(classic.members.values(), convert, MEMBERS_PER_STEP)
@@ -140,7 +140,7 @@ class Migration:
             members = group.members.values()
             yield from each(
                 members,
-                lambda one: collected.append(run_at_once(record(group_id, one))),
+                lambda member: collected.append(run_at_once(record(group_id, member))),
                 MEMBERS_PER_STEP,
             )
 
@@ -183,7 +183,7 @@ class Migration:
     def may_downgrade(self, group: ConsumerGroup, leaving: Sequence[ConsumerGroupMember]) -> bool:
         """Whether the group is downgraded when these members leave."""
         stay = len(group.members) - len(leaving)
-        classic_stay = group.classic_members - sum(one.classic is not None for one in leaving)
+        classic_stay = group.classic_members - sum(member.classic is not None for member in leaving)
         return classic_stay == stay and stay > 0 and self._is_allowed(group, stay)
 
     def may_downgrade_replaced(
@@ -234,8 +234,12 @@ class Migration:
         """Convert the group to a classic one, without the leaving members, and with the joining
         one in place of its static predecessor; with a `reason` the group rebalances. ApiError
         GROUP_ID_NOT_FOUND if a member's metadata is malformed."""
-        left = {one.member_id for one in leaving}
-        members = {key: one for key, one in group.members.items() if key not in left}
+        left = {member.member_id for member in leaving}
+        members = {
+            member_id: member
+            for member_id, member in group.members.items()
+            if member_id not in left
+        }
         targets = dict(group.targets)
         gone = list(group.members)
         if joining is not None and joining.instance_id is not None:
@@ -243,7 +247,7 @@ class Migration:
             members.pop(replaced, None)
             members[joining.member_id] = joining
             targets[joining.member_id] = targets.get(replaced, {})
-            gone = [joining.member_id if one == replaced else one for one in gone]
+            gone = [joining.member_id if member_id == replaced else member_id for member_id in gone]
         tombstones = consumer_group_records.without_group(group.group_id, gone, group.resolved)
         out.records = [*out.records, *tombstones]
         classic = ClassicGroup(group.group_id, self._index.state.timers, now_ms)
@@ -256,13 +260,13 @@ class Migration:
         classic.protocol = yield from classic.choose_protocol()
         yield from classic.find_topics()
         pauses = PauseCounter()
-        for member_id, one in classic.members.items():
+        for member_id, member in classic.members.items():
             try:
-                version = embedded_protocol.version_of(one.metadata(classic.protocol))
+                version = embedded_protocol.version_of(member.metadata(classic.protocol))
             except Malformed as failure:
                 raise _not_downgraded(group.group_id) from failure
             names = self.by_name(targets.get(member_id, {}))
-            one.assignment = embedded_protocol.assignment(names, version)
+            member.assignment = embedded_protocol.assignment(names, version)
             if pauses.is_due(10 + 10 * len(names)):
                 yield None
         yield from self._classic.adopt(classic, out, reason, now_ms)

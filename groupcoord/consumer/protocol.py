@@ -121,31 +121,31 @@ class ConsumerProtocol:
     def expire(self, key: Hashable, now_ms: int) -> DecisionOrSteps:
         """Handle an expired timer of a consumer group: fence a member, or resolve regexes."""
         assert isinstance(key, tuple)
-        _, what, group_id, member_id = key
-        if what == REGEX:
+        _, timer_kind, group_id, member_id = key
+        if timer_kind == REGEX:
             return self._resolve(group_id, now_ms)
         found = self._index.find(group_id, member_id)
         if found is None:
             return Decision()
         group, member = found
-        if what == REBALANCE:
+        if timer_kind == REBALANCE:
             if not _must_revoke(member):
                 return Decision()
             because = (
                 f"it failed to transition from epoch {member.member_epoch} within "
                 f"{member.rebalance_timeout_ms}ms"
             )
-        elif what != SESSION and member.classic is None:
+        elif timer_kind != SESSION and member.classic is None:
             return Decision()  # a classic member's timer; it uses the consumer protocol now
         else:
-            because = _FENCED_BECAUSE[what]
+            because = _FENCED_BECAUSE[timer_kind]
         logger.info(
             "[GroupId %s] Member %s fenced from the group because %s.",
             group_id,
             member_id,
             because,
         )
-        self._index.set_timer(what, group_id, member_id, now_ms + RETRY_MS)
+        self._index.set_timer(timer_kind, group_id, member_id, now_ms + RETRY_MS)
         return self._fencing.fence(group, [member], [], now_ms)
 
     def _resolve(self, group_id: str, now_ms: int) -> Steps[Decision]:

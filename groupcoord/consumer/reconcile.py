@@ -99,18 +99,20 @@ def _step(
     waits, pauses = False, PauseCounter()
     for topic in {**goal.target, **member.assigned}:
         own = member.assigned.get(topic, {})
-        wanted = goal.target.get(topic, ()) if topic in goal.subscribed else ()
-        stays = {one: own[one] for one in wanted if one in own}
+        target = goal.target.get(topic, ()) if topic in goal.subscribed else ()
+        stays = {partition: own[partition] for partition in target if partition in own}
         if stays:
             kept[topic] = stays
         if len(stays) < len(own):
-            revoking[topic] = {one: at for one, at in own.items() if one not in stays}
-        missing = [one for one in wanted if one not in own]
+            revoking[topic] = {
+                partition: at for partition, at in own.items() if partition not in stays
+            }
+        missing = [partition for partition in target if partition not in own]
         free = _free(member, goal, topic, missing)
         waits = waits or len(free) < len(missing)
         if free:
             new[topic] = free
-        if pauses.is_due(10 + len(wanted) + len(own)):
+        if pauses.is_due(10 + len(target) + len(own)):
             yield None
     if revoking and _has_any(goal.reported, revoking):
         return _moved(member, MemberState.UNREVOKED_PARTITIONS, epoch, kept, revoking)
@@ -124,12 +126,16 @@ def _step(
 
 
 def _free(
-    member: ConsumerGroupMember, goal: ReconcileGoal, topic: UUID, wanted: Sequence[int]
+    member: ConsumerGroupMember, goal: ReconcileGoal, topic: UUID, missing: Sequence[int]
 ) -> list[int]:
     """Partitions that the member can get immediately: without an owner, or in revocation by this
     member itself."""
     revoking = member.revoking.get(topic, ())
-    return [one for one in wanted if one in revoking or not goal.has_owner(topic, one)]
+    return [
+        partition
+        for partition in missing
+        if partition in revoking or not goal.has_owner(topic, partition)
+    ]
 
 
 def _moved(

@@ -107,7 +107,7 @@ class Resolution:
         self._version = version
         self._timestamp_ms = now_ms
         self._todo = list(expressions)
-        self._found: dict[str, list[str]] = {one: [] for one in self._todo}
+        self._found: dict[str, list[str]] = {expression: [] for expression in self._todo}
         self._at = 0
 
     def advance(self) -> bool:

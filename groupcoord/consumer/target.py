@@ -26,25 +26,25 @@ def compute(
     predecessor."""
     replaced = group.static_members.get(new.instance_id) if new.instance_id is not None else None
     members = [
-        new if one.member_id == new.member_id else one
-        for one in group.members.values()
-        if one.member_id == new.member_id or one.member_id != replaced
+        new if member.member_id == new.member_id else member
+        for member in group.members.values()
+        if member.member_id == new.member_id or member.member_id != replaced
     ]
     if new.member_id not in group.members:
         members.append(new)
     known, pauses = _Known(group, topics), PauseCounter()
     candidates = []
-    for one in members:
-        read = yield from known.read_by(one)
-        target = _target(group, one, is_new=one is new)
-        candidates.append(Candidate(one.member_id, one.instance_id, read, target))
+    for member in members:
+        read = yield from known.read_by(member)
+        target = _target(group, member, is_new=member is new)
+        candidates.append(Candidate(member.member_id, member.instance_id, read, target))
         if pauses.is_due(5 + len(read) // 20):
             yield None
     assigned = yield from ASSIGNORS[assignor](Task(candidates, known.partitions, is_homogeneous))
     found: dict[str, Target] = {}
-    for one in members:
-        own = assigned.get(one.member_id, NO_ASSIGNMENT)
-        found[one.member_id] = {topic: tuple(partitions) for topic, partitions in own.items()}
+    for member in members:
+        own = assigned.get(member.member_id, NO_ASSIGNMENT)
+        found[member.member_id] = {topic: tuple(partitions) for topic, partitions in own.items()}
         if pauses.is_due(1 + len(own)):
             yield None
     return found
@@ -94,13 +94,15 @@ class _Known:
 
     def read_by(self, member: ConsumerGroupMember) -> Steps[list[UUID]]:
         """The ids of the existing topics that a member subscribes to."""
-        what = (member.topic_names, member.regex)
-        found = self._lists.get(what)
+        subscription = (member.topic_names, member.regex)
+        found = self._lists.get(subscription)
         if found is None:
             ids: list[UUID | None] = []
             names = self._group.subscribed_topics(member)
             yield from each(names, lambda name: ids.append(self._id(name)))
-            found = self._lists[what] = [one for one in ids if one is not None]
+            found = self._lists[subscription] = [
+                topic_id for topic_id in ids if topic_id is not None
+            ]
         return found
 
     def _id(self, name: str) -> UUID | None:

@@ -136,14 +136,14 @@ class _Balance:
         """Whether no move among them helps; cached, as many topics share a subscriber list."""
         if self._even.get(id(subscribers)) == self._moved:
             return True
-        sizes = [self._sizes[one] for one in subscribers]
+        sizes = [self._sizes[number] for number in subscribers]
         if max(sizes) - min(sizes) > 1:
             return False
         self._even[id(subscribers)] = self._moved
         return True
 
     def result(self) -> Steps[dict[str, dict[UUID, list[int]]]]:
-        found: dict[str, dict[UUID, list[int]]] = {one.member_id: {} for one in self._members}
+        found: dict[str, dict[UUID, list[int]]] = {member.member_id: {} for member in self._members}
         for topic, owners in self._owners.items():
             for partition, owner in enumerate(owners):
                 if owner is not None:
@@ -177,7 +177,7 @@ def _subscribers(
     for topic, numbers in of_topic.items():
         which = tuple(numbers)
         if which not in lists:
-            lists[which] = [one for number in which for one in alike[number][1]]
+            lists[which] = [subscriber for number in which for subscriber in alike[number][1]]
         found[topic] = lists[which]
         if pauses.is_due(1 + len(which)):
             yield None

@@ -82,7 +82,7 @@ def _sound_targets(
             yield None
     free: list[tuple[UUID, int]] = []
     for topic, of_topic in is_free.items():
-        free += [(topic, partition) for partition, one in enumerate(of_topic) if one]
+        free += [(topic, partition) for partition, flag in enumerate(of_topic) if flag]
         if pauses.is_due(1 + len(of_topic)):
             yield None
     return targets, free
