@@ -111,7 +111,7 @@ class Broker:
         await self._create(NewTopic(name, partitions, replicas, [], settings), again=again)
         async for _ in self.admin.attempts(LED_WITHIN_S):
             found = (await self.admin.topics_named([name]))[name]
-            led = [one for one in found.partitions if one.leader_id >= 0]
+            led = [partition for partition in found.partitions if partition.leader_id >= 0]
             if not found.error_code and len(led) == partitions:
                 places = [(name, number) for number in range(partitions)]
                 await offsets_at(self.admin, places, LATEST, LED_WITHIN_S)
@@ -123,7 +123,7 @@ class Broker:
             response = await self.admin.ask_controller(
                 create_topics.API,
                 CreateTopicsRequest([topic], TIMEOUT_MS),
-                lambda it: [one.error_code for one in it.topics],
+                lambda answer: [result.error_code for result in answer.topics],
             )
             (created,) = response.topics
             if not again or created.error_code != ErrorCode.TOPIC_ALREADY_EXISTS:
@@ -134,15 +134,15 @@ class Broker:
     async def config(self, name: str) -> str | None:
         """A setting of the broker; None if it has none of this name. tools.admin's Failed."""
         broker = self.admin.brokers[0].node_id
-        asked = AskedResource(RESOURCES[BROKERS].number, str(broker), [name])
+        resource = AskedResource(RESOURCES[BROKERS].number, str(broker), [name])
         response = await self.admin.ask_broker(
-            broker, describe_configs.API, DescribeConfigsRequest([asked])
+            broker, describe_configs.API, DescribeConfigsRequest([resource])
         )
         (result,) = response.results
         check_answer(result.error_code, result.error_message)
-        for one in result.configs:
-            if one.name == name:
-                value: str | None = one.value
+        for config in result.configs:
+            if config.name == name:
+                value: str | None = config.value
                 return value
         return None
 
@@ -162,13 +162,15 @@ class Broker:
         tools.admin's Failed."""
         before = await self.leader(topic)
         found = (await self.admin.topics_named([topic]))[topic]
-        others = [one for one in found.partitions[0].replica_nodes if one != before]
+        others = [replica for replica in found.partitions[0].replica_nodes if replica != before]
         refused = await reassign(self.admin, {(topic, 0): [*others, before]})
         for why in refused.values():
             raise Failed(f"the replicas of {topic} can't be put into another order: {why}")
         async for _ in self.admin.attempts(LED_WITHIN_S):
             request = ElectLeadersRequest(PREFERRED, [ElectedTopic(topic, [0])])
-            await self.admin.ask_controller(elect_leaders.API, request, lambda it: [it.error_code])
+            await self.admin.ask_controller(
+                elect_leaders.API, request, lambda answer: [answer.error_code]
+            )
             if await self.leader(topic) not in (before, NO_LEADER):
                 return
         raise Failed(f"broker {before} still leads {topic} after {LED_WITHIN_S:.0f} s")
@@ -234,7 +236,7 @@ class OwnKavka:
             f"log.dirs={self._directory / 'data'}",
             *(f"{name}={value}" for name, value in self._settings.items()),
         )
-        overrides = [word for one in settings for word in ("--override", one)]
+        overrides = [word for setting in settings for word in ("--override", setting)]
         with log.open("ab") as errors:
             self.process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "kavka", "start", *overrides),

@@ -118,12 +118,12 @@ def _plan(options: argparse.Namespace) -> _Plan:
     clients = _chosen(CLIENTS, options.clients, quick=options.quick)
     if options.without:
         without = _chosen(CLIENTS, options.without, quick=False)
-        clients = [one for one in clients if one not in without]
+        clients = [client for client in clients if client not in without]
     scenarios = _chosen(SCENARIOS, options.scenarios, quick=options.quick)
     if options.apis:
         named = [_Named(cases.api) for cases in tables()]
         chosen = named if options.apis == "all" else _chosen(named, options.apis, quick=False)
-        return _Plan([], [], [one.name for one in chosen])
+        return _Plan([], [], [api.name for api in chosen])
     is_part = options.quick or options.clients or options.scenarios
     return _Plan(clients, scenarios, [] if is_part else None)
 
@@ -152,25 +152,25 @@ async def _run(options: argparse.Namespace, plan: _Plan, own: _Own) -> Results:
         start = stack.enter_async_context
         is_own = options.bootstrap_server is None
         separate = own.for_protocol if is_own and (plan.apis is None or plan.apis) else None
-        asked = await start(separate()) if separate else None
-        if asked is None or plan.clients:
+        protocol_broker = await start(separate()) if separate else None
+        if protocol_broker is None or plan.clients:
             under_test = await start(_broker(options, own.alone))
         else:
-            under_test = asked
+            under_test = protocol_broker
         cluster = None
-        if own.cluster and is_own and any(one.of_cluster for one in plan.scenarios):
+        if own.cluster and is_own and any(scenario.of_cluster for scenario in plan.scenarios):
             cluster = await start(own.cluster())
         suite = Suite(under_test, options.jobs, _print_cell, cluster)
         name = options.name or under_test.bootstrap
-        asking = asyncio.ensure_future(_protocol(asked or under_test, plan.apis))
+        checking = asyncio.ensure_future(_protocol(protocol_broker or under_test, plan.apis))
         try:
-            if asked is None:
-                await asking
+            if protocol_broker is None:
+                await checking
             found = await suite.run(plan.clients, plan.scenarios, name)
-            part = await asking
+            part = await checking
         finally:
-            asking.cancel()
-            await asyncio.gather(asking, return_exceptions=True)
+            checking.cancel()
+            await asyncio.gather(checking, return_exceptions=True)
     return replace(
         found,
         began=began.isoformat(timespec="seconds"),
@@ -180,14 +180,16 @@ async def _run(options: argparse.Namespace, plan: _Plan, own: _Own) -> Results:
     )
 
 
-async def _protocol(asked: Broker, apis: Sequence[str] | None) -> _Protocol:
+async def _protocol(under_test: Broker, apis: Sequence[str] | None) -> _Protocol:
     """The part without clients. Unsuitable, if it was asked for by name."""
     if apis is not None and not apis:
         return _Protocol()
     try:
-        if wanted_by(asked.properties) != Wanted():
+        if wanted_by(under_test.properties) != Wanted():
             raise Unsuitable("the protocol without clients is tried without TLS and login only")
-        return _Protocol(await protocol.rows(asked.bootstrap, apis, _print_line, asked.judges))
+        return _Protocol(
+            await protocol.rows(under_test.bootstrap, apis, _print_line, under_test.judges)
+        )
     except Unsuitable as lack:
         if apis is not None:
             raise
@@ -266,7 +268,7 @@ def _chosen(table: Iterable[_T], names: str | None, *, quick: bool) -> list[_T]:
     if names is None:
         return [row for row in rows.values() if not quick or getattr(row, "quick", False)]
     chosen = []
-    for name in (one.strip() for one in names.split(",")):
+    for name in (word.strip() for word in names.split(",")):
         if name not in rows:
             near = get_close_matches(name, rows, 1)
             hint = f"; did you mean {near[0]}?" if near else "; --list has the names"
@@ -328,7 +330,9 @@ def _write_pages(
 
 def _summary(found: Results) -> str:
     """What is said last. Why something could not be tried, in full."""
-    lines = [f"{what}: {' '.join(reason.split())}" for what, reason in not_tried(found).items()]
+    lines = [
+        f"{subject}: {' '.join(reason.split())}" for subject, reason in not_tried(found).items()
+    ]
     return "\n".join([*lines, _counted(found)])
 
 

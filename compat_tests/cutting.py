@@ -98,7 +98,7 @@ async def cut(broker: Broker, cuts: list[int]) -> AsyncIterator[tuple[str, Cutti
             bound.append(port)
 
         proxy = Proxy(network, opened.tasks, _Unrecorded(), _now_us, (HOST, 0), note)
-        brokers = [Place(one.node_id, one.host, one.port) for one in broker.admin.brokers]
+        brokers = [Place(node.node_id, node.host, node.port) for node in broker.admin.brokers]
         try:
             await proxy.start(addresses_of(broker.bootstrap), brokers)
             yield f"{HOST}:{bound[0]}", network

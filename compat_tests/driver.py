@@ -141,18 +141,18 @@ class Driver:
         """What became of each record."""
         spelled = [record.as_json() for record in records]
         found = await self.ask("send", topic=topic, records=spelled)
-        return [_placed(one) for one in found["placed"]]
+        return [_placed(outcome) for outcome in found["placed"]]
 
     async def poll(self, records: int, timeout_ms: int) -> list[Read]:
         """The next records, as soon as there are so many or the time is over."""
         within_s = timeout_ms / 1000 + ANSWER_S
         found = await self.ask("poll", within_s, records=records, timeout_ms=timeout_ms)
-        return [Read.from_json(one) for one in found["records"]]
+        return [Read.from_json(record) for record in found["records"]]
 
     async def assign(self, offsets: Mapping[Partition, int | str]) -> None:
         """Read partitions from offsets, or from their `earliest` or `latest` ones."""
-        asked = [one.as_json(offset=offset) for one, offset in offsets.items()]
-        await self.ask("assign", partitions=asked)
+        requested = [partition.as_json(offset=offset) for partition, offset in offsets.items()]
+        await self.ask("assign", partitions=requested)
 
     async def assignment(self) -> frozenset[Partition]:
         """What the consumer reads, after it has polled for a while, as members of a group must."""
@@ -161,14 +161,14 @@ class Driver:
 
     async def commit(self, offsets: Mapping[Partition, int]) -> None:
         """Commit offsets of the consumer's group."""
-        asked = [one.as_json(offset=offset) for one, offset in offsets.items()]
-        await self.ask("commit", offsets=asked)
+        requested = [partition.as_json(offset=offset) for partition, offset in offsets.items()]
+        await self.ask("commit", offsets=requested)
 
     async def committed(self, partitions: Iterable[Partition]) -> list[int | None]:
         """Of the consumer's group."""
-        asked = [one.as_json() for one in partitions]
-        found = await self.ask("committed", partitions=asked)
-        return [one["offset"] for one in found["offsets"]]
+        requested = [partition.as_json() for partition in partitions]
+        found = await self.ask("committed", partitions=requested)
+        return [committed["offset"] for committed in found["offsets"]]
 
     async def reset(self) -> None:
         """Close its producer and its consumer, so that another scenario may have it. Refused;
@@ -242,7 +242,7 @@ class Drivers:
 
     async def kill(self) -> None:
         """End all that are idle, at all addresses."""
-        for one in self._others.values():
-            await one.kill()
+        for drivers in self._others.values():
+            await drivers.kill()
         while self._idle:
             await self._idle.pop().kill()

@@ -31,30 +31,30 @@ async def rows(
             on_api(line)
 
     address = bootstrap.split(",")[0]
-    return [row(one) for one in await check(address, apis, heard, judges)]
+    return [row(outcome) for outcome in await check(address, apis, heard, judges)]
 
 
 def lines(outcomes: Sequence[ApiOutcome]) -> Iterator[str]:
     """What is said of an API's versions, a line for each verdict."""
     for verdict in Verdict:
-        mine = [one for one in outcomes if one.verdict == verdict]
+        mine = [outcome for outcome in outcomes if outcome.verdict == verdict]
         if mine:
-            versions = ranges([one.version for one in mine])
-            played = sum(one.played for one in mine)
+            versions = ranges([outcome.version for outcome in mine])
+            played = sum(outcome.played for outcome in mine)
             line = f"{mine[0].api} v{versions}: {verdict}, {played} cases"
             if verdict == Verdict.NO_CASES:
                 line = f"{mine[0].api} v{versions}: offered, {verdict}"
             elif verdict == Verdict.FAILED:
-                new = any(failure.why is None for one in mine for failure in one.failures)
+                new = any(failure.why is None for outcome in mine for failure in outcome.failures)
                 line += "" if new else ", for known reasons only"
             elif verdict == Verdict.LEFT_OUT:
-                line += f": {'; '.join(dict.fromkeys(why for one in mine for why in one.left_out))}"
+                line += f": {'; '.join(dict.fromkeys(why for run in mine for why in run.left_out))}"
             yield line
 
 
 def row(outcome: ApiOutcome) -> ProtocolRow:
     """What is kept of one version."""
-    new = [str(one) for one in outcome.failures if one.why is None]
+    new = [str(failure) for failure in outcome.failures if failure.why is None]
     return ProtocolRow(
         outcome.api,
         outcome.version,
@@ -70,7 +70,9 @@ def row(outcome: ApiOutcome) -> ProtocolRow:
 def _known(failures: Sequence[Failure]) -> dict[str, str]:
     """Differences with a reason: the cases, each with the fields that are others, and why."""
     fields: dict[tuple[str, str], dict[str, None]] = {}
-    for one in failures:
-        if one.why is not None:
-            fields.setdefault((one.case, one.why), {})[f"{one.field} of {one.asked}"] = None
+    for failure in failures:
+        if failure.why is not None:
+            fields.setdefault((failure.case, failure.why), {})[
+                f"{failure.field} of {failure.asked}"
+            ] = None
     return {f"'{case}': {', '.join(found)}": why for (case, why), found in fields.items()}

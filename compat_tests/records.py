@@ -105,4 +105,4 @@ def from_base64(text: str | None) -> bytes | None:
 
 
 def partitions_from_json(found: Sequence[Mapping[str, Any]]) -> frozenset[Partition]:
-    return frozenset(Partition(one["topic"], one["partition"]) for one in found)
+    return frozenset(Partition(partition["topic"], partition["partition"]) for partition in found)

@@ -145,17 +145,17 @@ async def stored(driver: Driver, topic: str, records: Sequence[Record]) -> list[
     """Send records, all of which must be acknowledged: their places."""
     placed = await driver.send(topic, records)
     equal(len(placed), len(records), "number of acknowledgements")
-    for index, one in enumerate(placed):
-        if isinstance(one, Refusal):
-            raise Mismatch(f"record {index} was refused: {shown(one)}")
-    return [one for one in placed if isinstance(one, Placed)]
+    for index, outcome in enumerate(placed):
+        if isinstance(outcome, Refusal):
+            raise Mismatch(f"record {index} was refused: {shown(outcome)}")
+    return [outcome for outcome in placed if isinstance(outcome, Placed)]
 
 
 async def read(driver: Driver, count: int, within_ms: int = READ_MS) -> list[Read]:
     """The next records, which must be so many."""
     found = await driver.poll(count, within_ms)
     if len(found) != count:
-        places = ", ".join(f"{one.partition}@{one.offset}" for one in found[:20])
+        places = ", ".join(f"{record.partition}@{record.offset}" for record in found[:20])
         raise Mismatch(f"{len(found)} of {count} records within {within_ms} ms: {places or 'none'}")
     return found
 
@@ -171,21 +171,21 @@ async def refused(request: Awaitable[object], *names: str) -> None:
         raise Mismatch(f"expected {' or '.join(names)}, but it succeeded: {shown(found)}")
 
 
-def equal(found: object, expected: object, what: str) -> None:
+def equal(found: object, expected: object, label: str) -> None:
     """What a client saw must be what it should be."""
     if found != expected:
-        raise Mismatch(f"{what}: {shown(found)}, expected {shown(expected)}")
+        raise Mismatch(f"{label}: {shown(found)}, expected {shown(expected)}")
 
 
 async def becomes(
-    ask: Callable[[], Awaitable[object]], expected: object, what: str, within_s: float = SETTLED_S
+    ask: Callable[[], Awaitable[object]], expected: object, label: str, within_s: float = SETTLED_S
 ) -> None:
     """What a client sees must become something, as changes take their time to be known."""
     loop = asyncio.get_running_loop()
     until = loop.time() + within_s
     while (found := await ask()) != expected:
         if loop.time() > until:
-            raise Mismatch(f"{what}: {shown(found)} after {within_s:.0f} s, not {shown(expected)}")
+            raise Mismatch(f"{label}: {shown(found)} after {within_s:.0f} s, not {shown(expected)}")
         await asyncio.sleep(RETRY_S)
 
 

@@ -39,13 +39,13 @@ class Access(NamedTuple):
     logins: frozenset[str]
     pem: bool = True
 
-    def lack(self, wanted: Wanted) -> str:
+    def lack(self, required: Wanted) -> str:
         """Why the client can't be tried; empty if it can."""
-        if wanted.tls and not self.tls:
+        if required.tls and not self.tls:
             return "the client has no TLS"
-        if wanted.login and wanted.login not in self.logins:
-            return f"the client can't log in with {wanted.login}, or its driver can't"
-        if wanted.pem and not self.pem:
+        if required.login and required.login not in self.logins:
+            return f"the client can't log in with {required.login}, or its driver can't"
+        if required.pem and not self.pem:
             return "the client reads no PEM: name stores of JKS or PKCS12"
         return ""
 

@@ -84,9 +84,9 @@ class Suite:
             try:
                 cells = await self._cells(dict(zip(clients, ready, strict=True)), scenarios)
             finally:
-                for one in ready:
-                    if isinstance(one, Ready):
-                        await one.drivers.kill()
+                for prepared in ready:
+                    if isinstance(prepared, Ready):
+                        await prepared.drivers.kill()
                 await self._references.kill()
         rows = [
             ClientRow(
@@ -98,7 +98,9 @@ class Suite:
             )
             for client, found in zip(clients, ready, strict=True)
         ]
-        columns = [ScenarioColumn(one.name, one.title, one.only) for one in scenarios]
+        columns = [
+            ScenarioColumn(scenario.name, scenario.title, scenario.only) for scenario in scenarios
+        ]
         took_s = round(time.monotonic() - began_s, 1)
         when = began.isoformat(timespec="seconds")
         return Results(broker_name, when, took_s, rows, columns, cells)
@@ -113,7 +115,7 @@ class Suite:
             if client.fits(scenario)
         ]
         self._left = len(pairs)
-        cells = await asyncio.gather(*(self._cell(*one) for one in pairs if not one[2].controls))
+        cells = await asyncio.gather(*(self._cell(*pair) for pair in pairs if not pair[2].controls))
         for client, ready, scenario in pairs:
             if scenario.controls:
                 cells.append(await self._cell(client, ready, scenario))
@@ -153,8 +155,8 @@ class Suite:
             return Cell(client.name, scenario.name, Status.UNAVAILABLE, reason=found)
         missing = sorted(scenario.needs - found.can)
         if missing:
-            if all(one in found.broken for one in missing):
-                reason = "; ".join(found.broken[one] for one in missing)
+            if all(need in found.broken for need in missing):
+                reason = "; ".join(found.broken[need] for need in missing)
                 return Cell(client.name, scenario.name, Status.BROKEN, reason=reason)
             reason = f"the client has no {', '.join(missing)}"
             return Cell(client.name, scenario.name, Status.ABSENT, reason=reason)

@@ -23,7 +23,7 @@ class Toolchain(NamedTuple):
     """A program that is not installed by the suite."""
 
     program: str
-    what: str
+    requirement: str
     """What to install, for a message."""
     ask: Sequence[str]
     """Arguments that make it print its version."""
@@ -43,12 +43,12 @@ def found(toolchain: Toolchain) -> str:
     """The path of a program that is new enough. Unavailable."""
     path = shutil.which(toolchain.program)
     if path is None:
-        raise Unavailable(f"needs {toolchain.what}")
+        raise Unavailable(f"needs {toolchain.requirement}")
     ran = subprocess.run([path, *toolchain.ask], capture_output=True, text=True, check=False)
     said = ran.stdout + ran.stderr
     version = re.search(r"(\d+)\.(\d+)", said)
     if version is None or tuple(map(int, version.groups())) < toolchain.oldest:
-        raise Unavailable(f"needs {toolchain.what}; found {said.strip().splitlines()[:1]}")
+        raise Unavailable(f"needs {toolchain.requirement}; found {said.strip().splitlines()[:1]}")
     return path
 
 

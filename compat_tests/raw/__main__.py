@@ -24,27 +24,30 @@ def main(words: Sequence[str]) -> int:
     except Unsuitable as reason:
         print(reason, file=sys.stderr)
         return 2
-    counts = {one: sum(it.verdict == one for it in found) for one in Verdict}
-    print("versions: " + ", ".join(f"{count} {one}" for one, count in counts.items()))
+    counts = {verdict: sum(outcome.verdict == verdict for outcome in found) for verdict in Verdict}
+    print("versions: " + ", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
     return 1 if counts[Verdict.FAILED] else 0
 
 
 def show(outcomes: Sequence[ApiOutcome]) -> None:
     """One API, a line for each verdict, and each failure once for all its versions."""
     for verdict in Verdict:
-        mine = [one for one in outcomes if one.verdict == verdict]
+        mine = [outcome for outcome in outcomes if outcome.verdict == verdict]
         if mine:
-            versions = ranges([one.version for one in mine])
-            played, failed = sum(one.played for one in mine), sum(one.failed for one in mine)
+            versions = ranges([outcome.version for outcome in mine])
+            played, failed = (
+                sum(outcome.played for outcome in mine),
+                sum(outcome.failed for outcome in mine),
+            )
             print(f"{mine[0].api} {versions}: {verdict}, {played} played, {failed} failed")
     versions_of: dict[str, list[int]] = {}
-    for one in outcomes:
-        for failure in one.failures:
-            versions_of.setdefault(str(failure), []).append(one.version)
+    for outcome in outcomes:
+        for failure in outcome.failures:
+            versions_of.setdefault(str(failure), []).append(outcome.version)
     for text, failed_in in versions_of.items():
         print(f"    {ranges(sorted(set(failed_in)))}: {text}")
-    for reason in sorted({reason for one in outcomes for reason in one.left_out}):
-        count = sum(one.left_out.get(reason, 0) for one in outcomes)
+    for reason in sorted({reason for outcome in outcomes for reason in outcome.left_out}):
+        count = sum(outcome.left_out.get(reason, 0) for outcome in outcomes)
         print(f"    {count} left out: {reason}")
     sys.stdout.flush()
 

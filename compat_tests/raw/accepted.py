@@ -50,7 +50,7 @@ def _that_is_missing(answered: Any, expected: Any) -> bool:
 
 
 def _both_are_ids(answered: Any, expected: Any) -> bool:
-    return all(isinstance(one, UUID) and one.int >> 64 for one in (answered, expected))
+    return all(isinstance(value, UUID) and value.int >> 64 for value in (answered, expected))
 
 
 def _more_than_nothing(answered: Any, expected: Any) -> bool:

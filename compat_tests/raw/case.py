@@ -215,7 +215,7 @@ class Cases:
         topics: Sequence[Topic] = (Topic(),),
     ) -> None:
         """One more case; its name must be new."""
-        assert all(name != one.name for one in self.cases), name
+        assert all(name != case.name for case in self.cases), name
         last = self.last if until is None else min(until, self.last)
         since = max(since, self.first)
         assert since <= last, f"{self.api} {name}: no such version"
@@ -331,7 +331,7 @@ class Ground:
 
     def name(self, label: str) -> str:
         """The full name of one of the case's topics."""
-        found = next(one for one in self.case.topics if one.label == label)
+        found = next(topic for topic in self.case.topics if topic.label == label)
         return topic_name(self.facts.prefix, self.case, self.version, found)
 
     def id(self, label: str) -> UUID:

@@ -93,17 +93,17 @@ def check_now(
     judges: Collection[str] = JUDGES,
 ) -> list[ApiOutcome]:
     """The same in the caller's thread; `stop` ends it early. Unsuitable."""
-    wanted = tables() if apis is None else [table_of(name) for name in apis]
+    chosen = tables() if apis is None else [table_of(name) for name in apis]
     facts = survey(bootstrap, new_prefix())
     found: list[ApiOutcome] = []
     stop = stop or threading.Event()
-    for cases in wanted:
+    for cases in chosen:
         outcomes = ApiCheck(cases, facts, stop, judges).run()
         if stop.is_set():  # the broker may be gone already
             return found
         found += outcomes
         on_api(outcomes)
-    if len(wanted) == len(tables()):
+    if len(chosen) == len(tables()):
         for api in sorted(facts.offered or {}):
             if outcomes := list(without_cases(api, facts)):
                 found += outcomes
@@ -114,7 +114,7 @@ def check_now(
 def without_cases(api: str, facts: Facts) -> Iterator[ApiOutcome]:
     """The versions of an API that the broker offers and that are not tried."""
     lowest, highest = (facts.offered or {})[api]
-    mine = next((one for one in tables() if one.api == api), None)
+    mine = next((cases for cases in tables() if cases.api == api), None)
     for version in range(lowest, highest + 1):
         if mine is None or not mine.first <= version <= mine.last:
             yield ApiOutcome(api, version, Verdict.NO_CASES)
@@ -165,8 +165,8 @@ class ApiCheck:
         ]
 
     def _outcome(self, version: int, judged: Sequence[Judged]) -> ApiOutcome:
-        mine = [one for one in judged if one.version == version]
-        failures = [failure for one in mine for failure in one.failures]
+        mine = [run for run in judged if run.version == version]
+        failures = [failure for run in mine for failure in run.failures]
         verdict = Verdict.FAILED if failures else Verdict.PASSED if mine else Verdict.LEFT_OUT
         left_out = dict(self.left_out[version])
         return ApiOutcome(self.cases.api, version, verdict, len(mine), failures, left_out)
@@ -179,7 +179,7 @@ class ApiCheck:
         for case, version in runs:
             if recording is None or (case.name, version) not in recording.runs:
                 self.left_out[version][NOT_RECORDED] += 1
-            elif any(one.kept for one in case.topics) and not self.facts.offers(
+            elif any(topic.kept for topic in case.topics) and not self.facts.offers(
                 case.api, first[case.name]
             ):
                 self.left_out[version][f"it builds on version {first[case.name]}"] += 1
@@ -197,8 +197,8 @@ class ApiCheck:
             try:
                 facts = prepare(facts, runs)
                 with ThreadPoolExecutor(_at_once(facts, self.cases)) as pool:
-                    one = partial(self._one_case, facts, recording)
-                    for judged in pool.map(one, _by_case(runs)):
+                    judge = partial(self._one_case, facts, recording)
+                    for judged in pool.map(judge, _by_case(runs)):
                         found += judged
             except (NotInTime, NotPlayable) as reason:
                 for _, version in runs:
@@ -266,11 +266,13 @@ def failures_of(
     missing = Played(case.api, NO_STEP)
     steps = zip_longest(answers, recorded.played, fillvalue=missing)
     for step, (found, expected) in enumerate(steps, 1):
-        asked = expected.api if expected is not missing else found.api
+        api = expected.api if expected is not missing else found.api
         sides = Side(found.answer, facts), Side(expected.answer, recording.facts)
-        for one in differences(asked, *sides):
-            why = reason_for(case.api, case.name, version, one)
-            failure = Failure(case.name, step, asked, one.path, one.answered, one.expected, why)
-            unstable = recorded.is_unstable(step, one.path)
+        for difference in differences(api, *sides):
+            why = reason_for(case.api, case.name, version, difference)
+            failure = Failure(
+                case.name, step, api, difference.path, difference.answered, difference.expected, why
+            )
+            unstable = recorded.is_unstable(step, difference.path)
             if not unstable and not is_accepted(case.api, version, failure):
                 yield failure

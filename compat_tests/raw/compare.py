@@ -36,8 +36,8 @@ def differences(api: str, answered: Side, expected: Side, path: str = "") -> Ite
     if isinstance(left, list) and isinstance(right, list):
         left, right = _sorted(api, answered.at(left), path), _sorted(api, expected.at(right), path)
     if isinstance(left, dict | list) and type(left) is type(right):
-        for one, other, where in items(left, right, path):
-            yield from differences(api, answered.at(one), expected.at(other), where)
+        for left_item, right_item, where in items(left, right, path):
+            yield from differences(api, answered.at(left_item), expected.at(right_item), where)
     elif isinstance(left, bytes) and isinstance(right, bytes) and left != right:
         left, right = _as_far_as_both(opened(left), opened(right))
         yield from differences(api, answered.at(left), expected.at(right), path)
@@ -49,10 +49,12 @@ def made_alike(api: str, side: Side, path: str = "") -> Any:
     """An answer with all made alike that differs by nature; this changes nothing a second time."""
     value = _alike(_rules(api, _shape(path)), side)
     if isinstance(value, dict):
-        return {key: made_alike(api, side.at(one), under(path, key)) for key, one in value.items()}
+        return {
+            key: made_alike(api, side.at(item), under(path, key)) for key, item in value.items()
+        }
     if isinstance(value, list):
         value = _sorted(api, side.at(value), path)
-        return [made_alike(api, side.at(one), under(path, n)) for n, one in enumerate(value)]
+        return [made_alike(api, side.at(item), under(path, n)) for n, item in enumerate(value)]
     return value
 
 
@@ -60,7 +62,7 @@ def _as_far_as_both(left: dict[str, Any], right: dict[str, Any]) -> Sequence[dic
     """Apache Kafka gives an old consumer as many bytes of messages as the batches had that they
     are made of, and Kavka as many as it asked for; both give some if there are any."""
     most = min(len(left["messages"]), len(right["messages"])) or None
-    return [{**one, "messages": one["messages"][:most]} for one in (left, right)]
+    return [{**fields, "messages": fields["messages"][:most]} for fields in (left, right)]
 
 
 @cache
@@ -98,7 +100,7 @@ def _sorted(api: str, side: Side, path: str) -> list[Any]:
     rules = {name: _rules(api, _shape(f"{path}.0.{name}")) for name in rule.by}
     return sorted(
         values,
-        key=lambda one: [str(_alike(rules[name], side.at(one[name]))) for name in rule.by],
+        key=lambda item: [str(_alike(rules[name], side.at(item[name]))) for name in rule.by],
     )
 
 

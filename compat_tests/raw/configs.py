@@ -47,7 +47,9 @@ def resource(kind: int, name: str, *changes: Change | tuple[str, str | None]) ->
     return {"resource_type": kind, "resource_name": name, "configs": configs}
 
 
-def asked(kind: int, name: str, keys: Sequence[str] | None = None) -> Mapping[str, Any]:
+def described_resource(
+    kind: int, name: str, keys: Sequence[str] | None = None
+) -> Mapping[str, Any]:
     """One resource of a DescribeConfigs request."""
     return {"resource_type": kind, "resource_name": name, "configuration_keys": keys}
 
@@ -58,7 +60,7 @@ def described(on: Ground, kind: int, name: str, *keys: str, compared: bool = Tru
         "DescribeConfigs",
         DESCRIBE,
         compared=compared,
-        resources=[asked(kind, name, keys)],
+        resources=[described_resource(kind, name, keys)],
         include_synonyms=True,
         include_documentation=False,
     )
@@ -72,7 +74,7 @@ def in_force(
     for _ in looking():
         answer = yield described(on, kind, name, key, compared=False)
         configs = answer["results"][0]["configs"]
-        if [one["value"] for one in configs] == [value] and (
+        if [config["value"] for config in configs] == [value] and (
             source is None or configs[0]["config_source"] == source
         ):
             break

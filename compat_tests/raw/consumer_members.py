@@ -85,8 +85,8 @@ class ConsumerMember:
             self.id, self.epoch = answer["member_id"], answer["member_epoch"]
             if answer["assignment"] is not None:
                 self.owned = [
-                    {"topic_id": one["topic_id"], "partitions": one["partitions"]}
-                    for one in answer["assignment"]["topic_partitions"]
+                    {"topic_id": topic["topic_id"], "partitions": topic["partitions"]}
+                    for topic in answer["assignment"]["topic_partitions"]
                 ]
         return answer
 
@@ -99,11 +99,11 @@ def reconcile(members: Sequence[ConsumerMember]) -> Script:
     """Let all of them report what they own until nothing changes any more; nothing is compared."""
     for _ in looking():
         changed = False
-        for one in members:
-            before = (one.epoch, one.owned)
-            step = one.heartbeating(topic_partitions=one.owned, compared=False)
-            yield from one.followed(step)
-            changed |= before != (one.epoch, one.owned)
+        for member in members:
+            before = (member.epoch, member.owned)
+            step = member.heartbeating(topic_partitions=member.owned, compared=False)
+            yield from member.followed(step)
+            changed |= before != (member.epoch, member.owned)
         if not changed:
             return
 

@@ -46,12 +46,12 @@ def facts_of(host: str, port: int, prefix: str) -> Facts:
         eventually(
             lambda: _ask(link, PRODUCER_ID, transactional_id=None)["error_code"] == 0,
             within_s=WITHIN_S,
-            what="the broker gives producer ids",
+            goal="the broker gives producer ids",
         )
         answer = eventually(
             lambda: known if (known := _ask(link, METADATA, topics=[]))["brokers"] else None,
             within_s=WITHIN_S,
-            what="the broker knows itself",
+            goal="the broker knows itself",
         )
     if len(answer["brokers"]) > 1:
         raise NotPlayable("the broker is one of several: cases are for a cluster of one")
@@ -76,10 +76,10 @@ def with_coordinators(facts: Facts) -> Facts:
         topics = _await_leaders(link, [GROUP_TOPIC, TRANSACTION_TOPIC])
     others = facts.others | {GROUP_TOPIC, TRANSACTION_TOPIC}
     epochs = frozenset(
-        one.get("leader_epoch", 0)
+        partition.get("leader_epoch", 0)
         for topic in topics
         if topic["name"] == TRANSACTION_TOPIC
-        for one in topic["partitions"]
+        for partition in topic["partitions"]
     )
     ids = {**facts.ids, **_ids(topics)}
     return replace(facts, ids=ids, others=others, coordinator_epochs=epochs)
@@ -87,15 +87,15 @@ def with_coordinators(facts: Facts) -> Facts:
 
 def prepare(facts: Facts, runs: Runs) -> Facts:
     """Make all that these runs need; the facts with the topics' ids. NotInTime, NotPlayable."""
-    wanted = _topics(facts, runs)
-    names = list(wanted)
+    topics = _topics(facts, runs)
+    names = list(topics)
     ids: dict[str, UUID] = dict(facts.ids)
     with Link(facts.host, facts.port, facts.offered) as link:
         for start in range(0, len(names), TOPICS_PER_REQUEST):
             chunk = names[start : start + TOPICS_PER_REQUEST]
-            _create(link, {name: wanted[name] for name in chunk})
+            _create(link, {name: topics[name] for name in chunk})
             ids.update(_ids(_await_leaders(link, chunk)))
-        for name, topic in wanted.items():
+        for name, topic in topics.items():
             for batch in topic.batches:
                 _append(link, name, bytes(batch))
         if any(case.of_groups for case, _ in runs):
@@ -119,7 +119,7 @@ def await_coordinators(link: Link) -> None:
         return bool(_ask(link, OFFSET_FETCH, group_id=group, topics=[])["error_code"] == 0)
 
     for group in (f"group-{number}" for number in range(GROUPS)):
-        eventually(lambda: is_served(group), within_s=WITHIN_S, what=f"{group} has a coordinator")  # noqa: B023 - called here
+        eventually(lambda: is_served(group), within_s=WITHIN_S, goal=f"{group} has a coordinator")  # noqa: B023 - called here
 
 
 def await_transactions(link: Link) -> None:
@@ -132,7 +132,7 @@ def await_transactions(link: Link) -> None:
         return bool(state["error_code"] == TRANSACTIONAL_ID_NOT_FOUND)
 
     for name in (f"transaction-{number}" for number in range(TRANSACTIONS)):
-        eventually(lambda: is_served(name), within_s=WITHIN_S, what=f"{name} has a coordinator")  # noqa: B023 - called here
+        eventually(lambda: is_served(name), within_s=WITHIN_S, goal=f"{name} has a coordinator")  # noqa: B023 - called here
 
 
 def await_seen(link: Link, topic: str) -> None:
@@ -150,7 +150,7 @@ def await_seen(link: Link, topic: str) -> None:
         return bool(assigned)
 
     for group in (f"seeing-{number}" for number in range(GROUPS)):
-        eventually(lambda: is_assigned(group), within_s=WITHIN_S, what=f"{group} sees {topic}")  # noqa: B023 - called here
+        eventually(lambda: is_assigned(group), within_s=WITHIN_S, goal=f"{group} sees {topic}")  # noqa: B023 - called here
 
 
 def _topics(facts: Facts, runs: Runs) -> dict[str, Topic]:
@@ -166,7 +166,9 @@ def _lasting(case: Case) -> Iterable[Topic]:
     """Its topics, whose records are not deleted for being old, unless cases look at configs."""
     if "Config" in case.api or case.api == "CreateTopics":
         return case.topics
-    return [replace(one, configs={"retention.ms": "-1", **one.configs}) for one in case.topics]
+    return [
+        replace(topic, configs={"retention.ms": "-1", **topic.configs}) for topic in case.topics
+    ]
 
 
 def _create(link: Link, topics: Mapping[str, Topic]) -> None:
@@ -175,7 +177,7 @@ def _create(link: Link, topics: Mapping[str, Topic]) -> None:
         for name, topic in topics.items()
     ]
     answer = _ask(link, CREATE_TOPICS, topics=described, timeout_ms=60_000, validate_only=False)
-    refused = [one for one in answer["topics"] if one["error_code"]]
+    refused = [topic for topic in answer["topics"] if topic["error_code"]]
     if refused:
         raise NotPlayable(f"topics for cases were refused: {refused[0]}")
 
@@ -194,11 +196,11 @@ def _await_leaders(link: Link, names: list[str]) -> list[Any]:
         missing = any(topic["error_code"] or any(_codes(topic)) for topic in topics)
         return None if missing else topics
 
-    return eventually(led, within_s=WITHIN_S, what="the topics of the cases have leaders")
+    return eventually(led, within_s=WITHIN_S, goal="the topics of the cases have leaders")
 
 
 def _ids(topics: list[Any]) -> dict[str, UUID]:
-    return {one["name"]: one["topic_id"] for one in topics if one["topic_id"] is not None}
+    return {topic["name"]: topic["topic_id"] for topic in topics if topic["topic_id"] is not None}
 
 
 def _codes(topic: Any) -> Iterator[int]:
@@ -223,8 +225,8 @@ def _append(link: Link, name: str, batch: bytes) -> None:
         raise NotPlayable(f"records for cases were refused: {answer}")
 
 
-def _played(link: Link, wanted: tuple[str, int], **fields: Any) -> Any:
-    api = wanted[0], link.usable(*wanted)
+def _played(link: Link, api_and_version: tuple[str, int], **fields: Any) -> Any:
+    api = api_and_version[0], link.usable(*api_and_version)
     return link.play(Step(wire_client.framed(wire_client.encode(*api, 1, **fields)), api))
 
 

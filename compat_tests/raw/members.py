@@ -219,8 +219,8 @@ def simple_commit(on: Ground, topic: str, *offsets: int, **more: Any) -> Step:
 
 def offsets_of(on: Ground, *topics: str) -> Step:
     """An OffsetFetch of version 5: partitions 0 and 1 of topics, or all if none is named."""
-    asked = [{"name": topic, "partition_indexes": [0, 1]} for topic in topics] or None
-    return on.other("OffsetFetch", 5, group_id=on.group, topics=asked)
+    requested = [{"name": topic, "partition_indexes": [0, 1]} for topic in topics] or None
+    return on.other("OffsetFetch", 5, group_id=on.group, topics=requested)
 
 
 def describing(on: Ground, *, compared: bool = True) -> Step:
@@ -259,8 +259,8 @@ def group_of(on: Ground, count: int, *, synced: bool = True, **more: Any) -> Ask
             if number > 1 and older is not members[0]:
                 yield older.joining(later=True)
         yield members[0].joining(later=True)
-        for one in (*members[:number], newest):
-            yield from one.end()
+        for member in (*members[:number], newest):
+            yield from member.end()
     if synced:
         yield from sync_all(members)
     return members
@@ -269,6 +269,6 @@ def group_of(on: Ground, count: int, *, synced: bool = True, **more: Any) -> Ask
 def sync_all(members: Sequence[Member]) -> Script:
     """The leader's SyncGroup first, then the others'."""
     leader = members[0]
-    yield leader.syncing({one.id: f"of {one.link}".encode() for one in members})
-    for one in members[1:]:
-        yield one.syncing()
+    yield leader.syncing({member.id: f"of {member.link}".encode() for member in members})
+    for member in members[1:]:
+        yield member.syncing()

@@ -34,14 +34,14 @@ class Names:
     def named(self, value: Any) -> Any:
         """The same with a name for each id that was met."""
         if isinstance(value, dict):
-            named = {key: self.named(one) for key, one in value.items()}
+            named = {key: self.named(item) for key, item in value.items()}
             if "producer_id" in named:
                 named["producer_id"] = self._producers.get(
                     named["producer_id"], named["producer_id"]
                 )
             return named
         if isinstance(value, list):
-            return [self.named(one) for one in value]
+            return [self.named(item) for item in value]
         if isinstance(value, str):
             for drawn, name in self._names.items():
                 value = value.replace(drawn, name)

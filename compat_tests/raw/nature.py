@@ -67,7 +67,7 @@ def _without_topics_of_others(value: Any, facts: Facts) -> Any:
     """Without topics that were there before, those of other APIs' cases, and the broker's own."""
     if not isinstance(value, list) or not facts.prefix:
         return value
-    return [one for one in value if not _is_of_others(one["name"] or "", facts)]
+    return [topic for topic in value if not _is_of_others(topic["name"] or "", facts)]
 
 
 def _of_coordinators(value: Any, facts: Facts) -> Any:
@@ -77,8 +77,8 @@ def _of_coordinators(value: Any, facts: Facts) -> Any:
     if value.get("topic", value.get("name")) != GROUP_TOPIC:
         return value
     partitions = [
-        {**one, "partition_index": SOME} if isinstance(one, dict) else SOME
-        for one in value["partitions"]
+        {**partition, "partition_index": SOME} if isinstance(partition, dict) else SOME
+        for partition in value["partitions"]
     ]
     return {**value, "partitions": partitions[:1]}
 
@@ -162,7 +162,7 @@ def _min_isr(value: Any, facts: Facts) -> Any:
         return value
     alike = {**value, "config_source": 5}
     if "synonyms" in value:
-        alike["synonyms"] = [one for one in value["synonyms"] if one["source"] != 3]
+        alike["synonyms"] = [synonym for synonym in value["synonyms"] if synonym["source"] != 3]
     return alike
 
 
@@ -174,20 +174,28 @@ def _inherited(value: Any, facts: Facts) -> Any:
     if value.get("config_source") in (STATIC, DEFAULT):
         alike |= {"value": "<of the broker>", "config_source": DEFAULT}
     if "synonyms" in value:
-        alike["synonyms"] = [one for one in value["synonyms"] or () if one["source"] < STATIC]
+        alike["synonyms"] = [
+            synonym for synonym in value["synonyms"] or () if synonym["source"] < STATIC
+        ]
     return alike
 
 
 def _own_topics(value: Any, facts: Facts) -> Any:
     """Other kinds, and the topics of ListConfigResources' own cases."""
     prefix = f"{facts.prefix}ListConfigResources"
-    return [one for one in value if one["resource_type"] != 2 or prefix in one["resource_name"]]
+    return [
+        resource
+        for resource in value
+        if resource["resource_type"] != 2 or prefix in resource["resource_name"]
+    ]
 
 
 def _without_others(value: Any, facts: Facts) -> Any:
     """What is answered about elections, without topics of other APIs' cases of which nothing is."""
     prefix = f"{facts.prefix}ElectLeaders"
-    return [one for one in value if one["partition_result"] or one["topic"].startswith(prefix)]
+    return [
+        topic for topic in value if topic["partition_result"] or topic["topic"].startswith(prefix)
+    ]
 
 
 def _last_part(value: Any, facts: Facts) -> Any:
@@ -201,12 +209,12 @@ def _served_by_both(value: Any, facts: Facts) -> Any:
         return value
     served = {api.key: api.name for api in schemas.served_apis()}
     return {
-        str(one["api_key"]): [
-            max(one["min_version"], FIRST_IN_NEW.get(served[one["api_key"]], 0)),
-            one["max_version"],
+        str(api["api_key"]): [
+            max(api["min_version"], FIRST_IN_NEW.get(served[api["api_key"]], 0)),
+            api["max_version"],
         ]
-        for one in sorted(value, key=lambda one: one["api_key"])
-        if one["api_key"] in served
+        for api in sorted(value, key=lambda api: api["api_key"])
+        if api["api_key"] in served
     }
 
 
@@ -216,7 +224,7 @@ def _by_unique_name(value: Any, facts: Facts) -> Any:
 
 
 def _by_name(value: Any, facts: Facts) -> Any:
-    return {one["name"]: one for one in value} if isinstance(value, list) else value
+    return {feature["name"]: feature for feature in value} if isinstance(value, list) else value
 
 
 NATURE: Final = (

@@ -34,8 +34,8 @@ BOUNDED = Topic(
 SMALL = Topic("old-small", kept=True, configs={"max.message.bytes": "400"})
 BY_LOG = Topic("old-by-log", kept=True, configs={"message.timestamp.type": "LogAppendTime"})
 OTHERS = {
-    wanted: Topic(f"old-{wanted}", kept=True, configs={"compression.type": wanted})
-    for wanted in ("uncompressed", "gzip", "snappy", "lz4", "zstd")
+    compression: Topic(f"old-{compression}", kept=True, configs={"compression.type": compression})
+    for compression in ("uncompressed", "gzip", "snappy", "lz4", "zstd")
 }
 
 
@@ -61,40 +61,40 @@ def _good(magic: int) -> Mapping[str, bytes]:
 
 def _odd(magic: int) -> Mapping[str, bytes]:
     """Sets that no client sends on purpose."""
-    one = message(magic=magic)
+    good = message(magic=magic)
     other = message(magic=1 - magic, offset=1)
     head = 18 if not magic else 26
     return {
         "a wrong CRC": message(magic=magic, crc=1),
-        "a wrong CRC behind a good message": one + message(magic=magic, crc=1),
-        "a wrong CRC inside": wrapped([one, message(magic=magic, crc=1)], magic=magic),
-        "half a message": one[:-3],
-        "less than a size": one[:11],
-        "a size and no more": one[:12],
-        "all but the magic": one[:16],
-        "up to the magic": one[:17],
+        "a wrong CRC behind a good message": good + message(magic=magic, crc=1),
+        "a wrong CRC inside": wrapped([good, message(magic=magic, crc=1)], magic=magic),
+        "half a message": good[:-3],
+        "less than a size": good[:11],
+        "a size and no more": good[:12],
+        "all but the magic": good[:16],
+        "up to the magic": good[:17],
         "a size that is too small": message(magic=magic, size=13),
-        "a size that is too small behind a good message": one + message(magic=magic, size=13),
+        "a size that is too small behind a good message": good + message(magic=magic, size=13),
         "a size that is too small inside": wrapped(
-            [one, message(magic=magic, size=13)], magic=magic
+            [good, message(magic=magic, size=13)], magic=magic
         ),
         "a negative size": message(magic=magic, size=-1),
         "a message shorter than its fields": framed(bytes([magic]) + bytes(9)),
-        "magic 3 behind it": one + message(magic=3),
-        "the other magic behind it": one + other,
-        "the other magic inside": wrapped([one, other], magic=magic),
-        "a batch behind it": one + bytes(build()),
-        "two wrappers": wrapped([one], magic=magic) * 2,
-        "a wrapper and a message": wrapped([one], magic=magic) + one,
-        "a message and a wrapper": one + wrapped([one], magic=magic),
-        "a wrapper within a wrapper": wrapped([wrapped([one], magic=magic)], magic=magic),
+        "magic 3 behind it": good + message(magic=3),
+        "the other magic behind it": good + other,
+        "the other magic inside": wrapped([good, other], magic=magic),
+        "a batch behind it": good + bytes(build()),
+        "two wrappers": wrapped([good], magic=magic) * 2,
+        "a wrapper and a message": wrapped([good], magic=magic) + good,
+        "a message and a wrapper": good + wrapped([good], magic=magic),
+        "a wrapper within a wrapper": wrapped([wrapped([good], magic=magic)], magic=magic),
         "a wrapper of nothing": wrapped([], magic=magic, offset=0),
         "a wrapper of null": message(value=None, magic=magic, attributes=1),
         "a wrapper of what is not gzip": message(magic=magic, attributes=1),
         "a wrapper of what is not snappy": message(magic=magic, attributes=2),
         "a wrapper of what is not lz4": message(magic=magic, attributes=3),
-        "a wrapper with a key": wrapped([one], magic=magic)[: head - 4]
-        + wrapped([one], magic=magic)[head - 4 :],
+        "a wrapper with a key": wrapped([good], magic=magic)[: head - 4]
+        + wrapped([good], magic=magic)[head - 4 :],
         "zstd": message(magic=magic, attributes=4),
         **{f"codec {n}": message(magic=magic, attributes=n) for n in (5, 6, 7)},
         "an offset below those inside": wrapped(
@@ -103,8 +103,8 @@ def _odd(magic: int) -> Mapping[str, bytes]:
         "falling offsets inside": wrapped(
             [message(magic=magic, offset=1), message(magic=magic, offset=0)], magic=magic
         ),
-        "a key past the end": framed(one[16:head] + nullable(b"k" * 9)[:-3]),
-        "a value past the end": framed(one[16:head] + nullable(None) + nullable(b"v" * 9)[:-3]),
+        "a key past the end": framed(good[16:head] + nullable(b"k" * 9)[:-3]),
+        "a value past the end": framed(good[16:head] + nullable(None) + nullable(b"v" * 9)[:-3]),
         "bytes behind the value": message(magic=magic, rest=b"more"),
         "unknown attributes": message(magic=magic, attributes=0xF0),
         "LogAppendTime": message(magic=magic, attributes=LOG_APPEND_TIME) + message(magic=magic),
@@ -155,8 +155,8 @@ def _add_for_topics(of_old: Callable[..., None], magic: int) -> None:
     many = several(20, magic=magic)
     sets = {"plain": b"".join(many), "gzip": wrapped(many, magic=magic)}
     for form, sent in sets.items():
-        for wanted, topic in OTHERS.items():
-            of_old(f"magic {magic}, {form} on a topic of {wanted}", sent, topic=topic)
+        for compression, topic in OTHERS.items():
+            of_old(f"magic {magic}, {form} on a topic of {compression}", sent, topic=topic)
         of_old(f"magic {magic}, {form}, keys and nulls, compacted", sent, topic=COMPACTED)
         of_old(f"magic {magic}, {form}, LogAppendTime", sent, topic=BY_LOG)
         of_old(f"magic {magic}, {form}, too big as a batch", sent, topic=SMALL)

@@ -73,4 +73,4 @@ class ApiOutcome:
     @property
     def failed(self) -> int:
         """How many cases failed."""
-        return len({one.case for one in self.failures})
+        return len({failure.case for failure in self.failures})

@@ -85,15 +85,15 @@ class _Player:
             self.awaited[step.link] = step
             return link.send(step)
         if step.answer_as is None:
-            asked = self.awaited.pop(step.link)
-            answer = link.receive(asked, step.within_s)
+            sent = self.awaited.pop(step.link)
+            answer = link.receive(sent, step.within_s)
         else:
-            asked = step
+            sent = step
             answer = self._last_of(step, link)
         self.names.learn(answer)
-        api = asked.answer_as[0] if asked.answer_as else self.on.case.api
+        api = sent.answer_as[0] if sent.answer_as else self.on.case.api
         if step.compared:
-            self.found.append(Played(api, asked.shown(answer) if asked.shown else answer))
+            self.found.append(Played(api, sent.shown(answer) if sent.shown else answer))
         elif isinstance(answer, Outcome):
             self.found.append(Played(self.on.case.api, answer))
         return answer

@@ -31,12 +31,12 @@ def counter(name: str, value: int) -> bytes:
 
 def in_one(*metrics: bytes) -> bytes:
     """A push with all metrics in one scope, as librdkafka makes it."""
-    return _part(1, _part(2, b"".join(_part(2, one) for one in metrics)))
+    return _part(1, _part(2, b"".join(_part(2, metric) for metric in metrics)))
 
 
 def each(*metrics: bytes) -> bytes:
     """A push with a resource for each metric, as Java's clients make it."""
-    return b"".join(in_one(one) for one in metrics)
+    return b"".join(in_one(metric) for metric in metrics)
 
 
 def _part(number: int, data: bytes) -> bytes:

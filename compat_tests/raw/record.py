@@ -41,29 +41,29 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--apis", metavar="NAME,..", help="only these")
     parser.add_argument("--into", type=Path, default=FOLDER, metavar="FOLDER")
     options = parser.parse_args(words)
-    wanted = [table_of(name) for name in options.apis.split(",")] if options.apis else tables()
+    chosen = [table_of(name) for name in options.apis.split(",")] if options.apis else tables()
     brokers = [options.bootstrap, options.again]
 
     def on_api(recording: Recording, seconds: float) -> None:
         size = save(recording, options.into)
-        unstable = sum(bool(one.unstable) for one in recording.runs.values())
+        unstable = sum(bool(answers.unstable) for answers in recording.runs.values())
         about = f"{len(recording.runs)} runs, {unstable} of them unstable, {size:,} bytes"
         print(f"{recording.api}: {about}, {seconds:.0f} s", flush=True)
 
-    record(options.judge, brokers, wanted, on_api)
+    record(options.judge, brokers, chosen, on_api)
     return 0
 
 
 def record(
     judge: str,
     brokers: Sequence[str],
-    wanted: Sequence[Cases],
+    chosen: Sequence[Cases],
     on_api: Callable[[Recording, float], None],
 ) -> None:
     """Play the cases that a release judges on two brokers of it."""
     prefix = new_prefix()
-    known = [facts_at(one, prefix) for one in brokers]
-    for cases in wanted:
+    known = [facts_at(broker, prefix) for broker in brokers]
+    for cases in chosen:
         runs = [(case, n) for case, n in cases.runs() if judge_of(case.api, n) == judge]
         if not runs:
             continue
@@ -87,7 +87,9 @@ def facts_at(bootstrap: str, prefix: str) -> Facts:
 
 
 def _alike(facts: Facts, played: Sequence[Played]) -> list[Played]:
-    return [Played(one.api, made_alike(one.api, Side(one.answer, facts))) for one in played]
+    return [
+        Played(result.api, made_alike(result.api, Side(result.answer, facts))) for result in played
+    ]
 
 
 def _both(facts: Facts, first: Sequence[Played], second: Sequence[Played]) -> Answers:
@@ -99,9 +101,9 @@ def _unstable(
     facts: Facts, first: Sequence[Played], second: Sequence[Played]
 ) -> Iterator[Unstable]:
     missing = Played("", NO_STEP)
-    for step, (one, other) in enumerate(zip_longest(first, second, fillvalue=missing), 1):
-        sides = Side(one.answer, facts), Side(other.answer, facts)
-        for difference in differences(one.api or other.api, *sides):
+    for step, (left, right) in enumerate(zip_longest(first, second, fillvalue=missing), 1):
+        sides = Side(left.answer, facts), Side(right.answer, facts)
+        for difference in differences(left.api or right.api, *sides):
             yield Unstable(step, difference.path)
 
 

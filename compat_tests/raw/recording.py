@@ -66,7 +66,7 @@ class Answers:
     unstable: Sequence[Unstable] = field(default_factory=list)
 
     def is_unstable(self, step: int, path: str) -> bool:
-        return any(one.covers(step, path) for one in self.unstable)
+        return any(place.covers(step, path) for place in self.unstable)
 
 
 Runs = Mapping[tuple[str, int], Answers]
@@ -104,9 +104,9 @@ def to_json(value: Any, data: dict[bytes, int]) -> Any:
     met, since many answers have the same. TypeError for other values."""
     if isinstance(value, dict):
         assert not any(key.startswith("$") for key in value), value
-        return {key: to_json(one, data) for key, one in value.items()}
+        return {key: to_json(item, data) for key, item in value.items()}
     if isinstance(value, list):
-        return [to_json(one, data) for one in value]
+        return [to_json(item, data) for item in value]
     if isinstance(value, bytes):
         return {BYTES: data.setdefault(value, len(data))}
     if isinstance(value, UUID):
@@ -121,7 +121,7 @@ def to_json(value: Any, data: dict[bytes, int]) -> Any:
 def from_json(value: Any, data: Sequence[bytes]) -> Any:
     """The plain values again."""
     if isinstance(value, list):
-        return [from_json(one, data) for one in value]
+        return [from_json(item, data) for item in value]
     if not isinstance(value, dict):
         return value
     if BYTES in value:
@@ -130,15 +130,15 @@ def from_json(value: Any, data: Sequence[bytes]) -> Any:
         return UUID(value[ID])
     if OUTCOME in value:
         return Outcome[value[OUTCOME]]
-    return {key: from_json(one, data) for key, one in value.items()}
+    return {key: from_json(item, data) for key, item in value.items()}
 
 
 def renamed(value: Any, old: str, new: str) -> Any:
     """Plain values with another prefix of the same length."""
     if isinstance(value, dict):
-        return {key.replace(old, new): renamed(one, old, new) for key, one in value.items()}
+        return {key.replace(old, new): renamed(item, old, new) for key, item in value.items()}
     if isinstance(value, list):
-        return [renamed(one, old, new) for one in value]
+        return [renamed(item, old, new) for item in value]
     if isinstance(value, str):
         return value.replace(old, new)
     if isinstance(value, bytes):
@@ -154,10 +154,10 @@ def to_bytes(recording: Recording) -> bytes:
     cases: dict[str, dict[str, Any]] = {}
     data: dict[bytes, int] = {}
     for (case, version), answers in sorted(recording.runs.items()):
-        played = renamed([[*one] for one in answers.played], recording.prefix, PLACEHOLDER)
+        played = renamed([[*result] for result in answers.played], recording.prefix, PLACEHOLDER)
         entry: dict[str, Any] = {"steps": to_json(played, data)}
         if answers.unstable:
-            unstable = [[one.step, one.path] for one in answers.unstable]
+            unstable = [[place.step, place.path] for place in answers.unstable]
             entry["unstable"] = renamed(unstable, recording.prefix, PLACEHOLDER)
         cases.setdefault(case, {})[str(version)] = entry
     content = {
@@ -166,7 +166,7 @@ def to_bytes(recording: Recording) -> bytes:
         "api": recording.api,
         "recorded_ms": recording.recorded_ms,
         "cases": cases,
-        "data": [base64.b64encode(one).decode() for one in data],
+        "data": [base64.b64encode(chunk).decode() for chunk in data],
     }
     text = json.dumps(content, separators=(",", ":"), sort_keys=True)
     return gzip.compress(text.encode(), compresslevel=9, mtime=0)
@@ -176,7 +176,7 @@ def from_bytes(data: bytes, prefix: str) -> Recording:
     """A file's content, with the prefix of the run that it is for."""
     content = json.loads(gzip.decompress(data))
     assert content["form"] == FORM, content["form"]
-    bytes_met = [base64.b64decode(one) for one in content["data"]]
+    bytes_met = [base64.b64decode(chunk) for chunk in content["data"]]
     runs = {}
     for case, versions in content["cases"].items():
         for version, entry in versions.items():

@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kavka.compat_tests.raw.case import Facts
-from kavka.compat_tests.raw.configs import BROKER, DELETE, LOGGER, SET, Change, asked, resource
+from kavka.compat_tests.raw.configs import (
+    BROKER,
+    DELETE,
+    LOGGER,
+    SET,
+    Change,
+    described_resource,
+    resource,
+)
 from kavka.compat_tests.raw.link import Link, answer_of
 from kavka.compat_tests.raw.waiting import NotInTime, eventually
 
@@ -103,28 +111,30 @@ class Caretaker:
             (BROKER, "", OF_ALL_BROKERS),
             (LOGGER, own, OF_LOGGER),
         ):
-            answer = self._ask(DESCRIBE, resources=[asked(kind, name)], include_synonyms=False)
-            for one in answer["results"][0]["configs"] or () if answer else ():
-                if one["config_source"] == source:
-                    found[kind, name, one["name"]] = one["value"]
+            answer = self._ask(
+                DESCRIBE, resources=[described_resource(kind, name)], include_synonyms=False
+            )
+            for config in answer["results"][0]["configs"] or () if answer else ():
+                if config["config_source"] == source:
+                    found[kind, name, config["name"]] = config["value"]
         return found
 
     def _features(self) -> dict[str, int]:
         answer = self._ask(FEATURES, client_software_name="kavka", client_software_version="1")
         features = answer["finalized_features"] if answer else ()
-        return {one["name"]: one["max_version_level"] for one in features}
+        return {feature["name"]: feature["max_version_level"] for feature in features}
 
     # -- what was made
 
     def topics(self) -> list[str]:
         """The names of all topics."""
         answer = self._ask(METADATA, topics=None)
-        return [one["name"] for one in answer["topics"]] if answer else []
+        return [topic["name"] for topic in answer["topics"]] if answer else []
 
     def groups(self) -> list[str]:
         """The names of all groups."""
         answer = self._ask(LIST_GROUPS)
-        return [one["group_id"] for one in answer["groups"]] if answer else []
+        return [group["group_id"] for group in answer["groups"]] if answer else []
 
     def clear(self) -> None:
         """Delete the topics and groups of this run, and wait until the topics are gone."""
@@ -136,7 +146,7 @@ class Caretaker:
             return not left
 
         with suppress(NotInTime):
-            eventually(gone, within_s=GONE_WITHIN_S, what="the topics are gone", poll_s=POLL_S)
+            eventually(gone, within_s=GONE_WITHIN_S, goal="the topics are gone", poll_s=POLL_S)
         for names in _parts(self._of_run(self.groups())):
             self._ask(DELETE_GROUPS, groups_names=names)
 

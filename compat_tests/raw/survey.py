@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from kavka.compat_tests.raw.case import PARTITIONS_MAX, Facts, NotPlayable, Outcome, Step
 from kavka.compat_tests.raw.codec import wire_client
-from kavka.compat_tests.raw.configs import BROKER, asked
+from kavka.compat_tests.raw.configs import BROKER, described_resource
 from kavka.compat_tests.raw.grounds import facts_of, with_coordinators
 from kavka.compat_tests.raw.link import Link, answer_of
 from kavka.compat_tests.raw.restoring import DESCRIBE, Caretaker
@@ -63,8 +63,8 @@ def offered_by(link: Link) -> dict[str, tuple[int, int]]:
     if isinstance(answer, Outcome) or "unreadable" in answer:
         raise Unsuitable(f"ApiVersions was not answered: {answer}")
     found = {
-        _name(one["api_key"]): (one["min_version"], one["max_version"])
-        for one in answer["api_keys"]
+        _name(api["api_key"]): (api["min_version"], api["max_version"])
+        for api in answer["api_keys"]
     }
     if "Produce" in found and not _serves_old_producers(link):
         found["Produce"] = max(found["Produce"][0], SERVED_SINCE), found["Produce"][1]
@@ -93,15 +93,15 @@ def limits_partitions(link: Link, prefix: str) -> bool:
     """Whether more partitions are refused than Apache Kafka makes; none are made."""
     topic = wire_client.new_topic(f"{prefix}limit", PARTITIONS_MAX + 1, 1)
     answer = answer_of(link, CREATE_TOPICS, timeout_ms=60_000, topics=[topic], validate_only=True)
-    return answer is None or any(one["error_code"] for one in answer["topics"])
+    return answer is None or any(result["error_code"] for result in answer["topics"])
 
 
 def settings_of(link: Link, facts: Facts) -> Mapping[str, Any]:
     """The broker's settings by name; empty where it does not describe them."""
     if not facts.offers(*DESCRIBE):
         return {}
-    resources = [asked(BROKER, str(facts.broker_id))]
+    resources = [described_resource(BROKER, str(facts.broker_id))]
     answer = answer_of(link, DESCRIBE, resources=resources)
     if answer is None:
         return {}
-    return {one["name"]: one["value"] for one in answer["results"][0]["configs"] or ()}
+    return {config["name"]: config["value"] for config in answer["results"][0]["configs"] or ()}

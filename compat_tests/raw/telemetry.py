@@ -39,16 +39,16 @@ def _altered(on: Ground, label: str, changes: list[Change]) -> Step:
     return on.other("IncrementalAlterConfigs", 1, resources=resources, validate_only=False)
 
 
-def asked(on: Ground, **more: Any) -> Step:
+def ask_for_subscriptions(on: Ground, **more: Any) -> Step:
     """GetTelemetrySubscriptions of the case's client."""
     return on.other("GetTelemetrySubscriptions", 0, client_instance_id=client_of(on), **more)
 
 
-def asked_until(on: Ground, interval_ms: int) -> Step:
+def ask_for_subscriptions_until(on: Ground, interval_ms: int) -> Step:
     """The same, until the client is given this interval: brokers follow changes by and by, and
     a change is answered at once."""
 
     def is_other(answer: Any) -> bool:
         return bool(answer["push_interval_ms"] != interval_ms)
 
-    return asked(on, again=is_other)
+    return ask_for_subscriptions(on, again=is_other)

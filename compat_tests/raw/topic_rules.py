@@ -150,15 +150,19 @@ def _add_append_times(add: Add, kept: Sending, sending: Sending) -> None:
 
 
 def _add_codecs(add: Add, kept: Sending) -> None:
-    for wanted in ("uncompressed", "gzip", "snappy", "lz4", "zstd"):
-        configs = {"compression.type": wanted}
-        goal = Topic(wanted, kept=True, configs=configs)
+    for compression in ("uncompressed", "gzip", "snappy", "lz4", "zstd"):
+        configs = {"compression.type": compression}
+        goal = Topic(compression, kept=True, configs=configs)
         for codec in CODECS:
-            add(f"{codec} on a topic of {wanted}", kept(build(MANY, codec=codec)), topics=[goal])
+            add(
+                f"{codec} on a topic of {compression}",
+                kept(build(MANY, codec=codec)),
+                topics=[goal],
+            )
         add(
-            f"a producer's batches on a topic of {wanted}",
+            f"a producer's batches on a topic of {compression}",
             kept(*[build(MANY[:3], producer=(PRODUCER, 0, first)) for first in (0, 0, 3)]),
-            topics=[Topic(wanted, configs=configs)],
+            topics=[Topic(compression, configs=configs)],
         )
     add("a batch that grows too big", kept(build(BULKY, codec="gzip")), topics=[GROWING])
     add("a batch that is too big until it shrinks", kept(build(BULKY)), topics=[SHRINKING])

@@ -16,7 +16,7 @@ TRANSACTION_TOPIC: Final = "__transaction_state"
 def made(on: Ground, names: Sequence[str], *, unmade: Sequence[str] = ()) -> Script:
     """Wait for topics, since Apache Kafka answers before they are there; then compare."""
     yield from _until(on, names, lambda topic: not _codes(topic))
-    yield _asked(on, (*names, *unmade))
+    yield _metadata(on, (*names, *unmade))
 
 
 def extended(on: Ground, name: str, partitions: int) -> Script:
@@ -24,27 +24,27 @@ def extended(on: Ground, name: str, partitions: int) -> Script:
     yield from _until(
         on, [name], lambda topic: not _codes(topic) and len(topic["partitions"]) == partitions
     )
-    yield _asked(on, [name])
+    yield _metadata(on, [name])
 
 
 def gone(on: Ground, names: Sequence[str], *, kept: Sequence[str] = ()) -> Script:
     """Wait until topics are no more; then compare what is described of them and of those `kept`."""
     yield from _until(on, names, lambda topic: topic["error_code"] == UNKNOWN)
-    yield _asked(on, (*names, *kept))
+    yield _metadata(on, (*names, *kept))
 
 
 def _until(on: Ground, names: Sequence[str], is_so: Any) -> Script:
     for _ in looking() if names else ():
-        answer = yield _asked(on, names, compared=False)
+        answer = yield _metadata(on, names, compared=False)
         if all(is_so(topic) for topic in answer["topics"]):
             return
 
 
-def _asked(on: Ground, names: Sequence[str], *, compared: bool = True) -> Any:
+def _metadata(on: Ground, names: Sequence[str], *, compared: bool = True) -> Any:
     topics = [{"name": name} for name in names]
     return on.other(*METADATA, compared=compared, topics=topics, allow_auto_topic_creation=False)
 
 
 def _codes(topic: Any) -> list[int]:
-    codes = [topic["error_code"], *(one["error_code"] for one in topic["partitions"])]
+    codes = [topic["error_code"], *(partition["error_code"] for partition in topic["partitions"])]
     return [code for code in codes if code]

@@ -300,7 +300,7 @@ def in_short(answer: Any) -> Any:
     if not isinstance(answer, dict):
         return answer
     topics = [
-        {**topic, "partitions": [_in_short(one) for one in topic["partitions"]]}
+        {**topic, "partitions": [_in_short(partition) for partition in topic["partitions"]]}
         for topic in answer["responses"]
     ]
     return {**answer, "responses": topics}
@@ -325,7 +325,8 @@ def _batches(records: bytes) -> Sequence[Answer]:
         fields |= {name: batches.field(batch, name) for name in ("base_sequence", "record_count")}
         if fields["attributes"] & CONTROL:
             fields["control"] = [
-                [bytes(one.key).hex(), bytes(one.value).hex()] for one in batches.read(batch[:size])
+                [bytes(record.key).hex(), bytes(record.value).hex()]
+                for record in batches.read(batch[:size])
             ]
         found.append(fields)
         position += size

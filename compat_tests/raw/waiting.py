@@ -16,7 +16,7 @@ class NotInTime(Exception):
 
 
 def eventually(
-    condition: Callable[[], T | None], *, within_s: float, what: str, poll_s: float = POLL_S
+    condition: Callable[[], T | None], *, within_s: float, goal: str, poll_s: float = POLL_S
 ) -> T:
     """Call `condition` until it gives something true, and return that. NotInTime."""
     deadline_s = time.monotonic() + within_s
@@ -25,5 +25,5 @@ def eventually(
         if found:
             return found
         if time.monotonic() >= deadline_s:
-            raise NotInTime(f"not within {within_s:g} s: {what}")
+            raise NotInTime(f"not within {within_s:g} s: {goal}")
         time.sleep(poll_s)

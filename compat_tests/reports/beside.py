@@ -46,7 +46,7 @@ def of(first: Results, second: Results) -> Comparison:
     parts = [
         *_matrix(first, second),
         *_applications(first, second),
-        *(part for one in (first, second) for part in _reasons(one)),
+        *(part for results in (first, second) for part in _reasons(results)),
         *_protocol(first, second),
     ]
     about = (
@@ -66,22 +66,31 @@ def _matrix(first: Results, second: Results) -> Iterator[Part]:
     yield Part(
         head=["client", *names],
         rows=[
-            [client(rows[one]), *(_both(first, second, one, name) for name in names)]
-            for one in ordered
+            [
+                client(rows[client_name]),
+                *(_both(first, second, client_name, name) for name in names),
+            ]
+            for client_name in ordered
         ],
     )
 
 
 def _applications(first: Results, second: Results) -> Iterator[Part]:
-    columns = {column.name: column for one in (second, first) for _, column, _ in one.applications}
+    columns = {
+        column.name: column for results in (second, first) for _, column, _ in results.applications
+    }
     rows = _client_rows(first, second)
     if columns:
         yield Part(
             "Applications",
             APPLICATION_HEAD,
             [
-                [client(rows[one.only]), one.title, _both(first, second, one.only, one.name)]
-                for one in columns.values()
+                [
+                    client(rows[column.only]),
+                    column.title,
+                    _both(first, second, column.only, column.name),
+                ]
+                for column in columns.values()
             ],
         )
 
@@ -92,8 +101,8 @@ def _reasons(results: Results) -> Iterator[Part]:
         for cell in results.cells
         if cell.status == Status.FAILED
     ]
-    wrong = [f"{what}: {one_line(why)}" for what, why in broken(results).items()]
-    left_out = [f"{what}: {one_line(why)}" for what, why in not_tried(results).items()]
+    wrong = [f"{subject}: {one_line(why)}" for subject, why in broken(results).items()]
+    left_out = [f"{subject}: {one_line(why)}" for subject, why in not_tried(results).items()]
     if failed:
         yield Part(f"What failed with {results.broker}", items=failed)
     if wrong:
@@ -110,13 +119,16 @@ def _protocol(first: Results, second: Results) -> Iterator[Part]:
     yield Part(
         PROTOCOL,
         ["API", first.broker, second.broker],
-        [[api, *(protocol.said_of(api, one.protocol) for one in (first, second))] for api in apis],
+        [
+            [api, *(protocol.said_of(api, results.protocol) for results in (first, second))]
+            for api in apis
+        ],
     )
-    ours, theirs = (_differences(one) for one in (first, second))
+    ours, theirs = (_differences(results) for results in (first, second))
     for who, found in (
-        (f"{first.broker} alone", [one for one in ours if one not in theirs]),
-        (f"{second.broker} alone", [one for one in theirs if one not in ours]),
-        ("both", [one for one in ours if one in theirs]),
+        (f"{first.broker} alone", [difference for difference in ours if difference not in theirs]),
+        (f"{second.broker} alone", [difference for difference in theirs if difference not in ours]),
+        ("both", [difference for difference in ours if difference in theirs]),
     ):
         if found:
             yield Part(f"Answered otherwise than by Apache Kafka: {who}", items=found)
@@ -139,16 +151,18 @@ def _differences(results: Results) -> list[str]:
 def _plain(first: Results, second: Results) -> dict[str, Any]:
     """The names of both, and for each cell and version of an API what each of them has."""
     both = (first, second)
-    pairs = dict.fromkeys((cell.client, cell.scenario) for one in both for cell in one.cells)
-    versions = dict.fromkeys((row.api, row.version) for one in both for row in one.protocol)
-    rows = [{(row.api, row.version): row for row in one.protocol} for one in both]
+    pairs = dict.fromkeys(
+        (cell.client, cell.scenario) for results in both for cell in results.cells
+    )
+    versions = dict.fromkeys((row.api, row.version) for results in both for row in results.protocol)
+    rows = [{(row.api, row.version): row for row in results.protocol} for results in both]
     return {
-        "brokers": [one.broker for one in both],
+        "brokers": [results.broker for results in both],
         "cells": [
             {
                 "client": name,
                 "scenario": scenario,
-                "found": [_status(one, name, scenario) for one in both],
+                "found": [_status(results, name, scenario) for results in both],
             }
             for name, scenario in pairs
         ],
@@ -156,7 +170,7 @@ def _plain(first: Results, second: Results) -> dict[str, Any]:
             {
                 "api": api,
                 "version": version,
-                "found": [_verdict(one.get((api, version))) for one in rows],
+                "found": [_verdict(table.get((api, version))) for table in rows],
             }
             for api, version in versions
         ],
@@ -184,7 +198,7 @@ def _union(
     first: Iterable[ClientRow | ScenarioColumn], second: Iterable[ClientRow | ScenarioColumn]
 ) -> list[str]:
     """The names of both, in their order."""
-    return list(dict.fromkeys(one.name for one in (*first, *second)))
+    return list(dict.fromkeys(item.name for item in (*first, *second)))
 
 
 def _both(first: Results, second: Results, name: str, scenario: str) -> str:

@@ -42,12 +42,12 @@ def page(results: Results) -> str:
     """The matrix of one run; a failed cell leads to its reason."""
     title = f"Compatibility of {results.broker}"
     head = "".join(
-        f'<th title="{escape(one.title)}"><span>{escape(one.name)}</span></th>'
-        for one in results.matrix_columns
+        f'<th title="{escape(column.title)}"><span>{escape(column.name)}</span></th>'
+        for column in results.matrix_columns
     )
     rows = "".join(
         f"<tr><th>{escape(client(row))}</th>"
-        + "".join(_cell(results.cell(row.name, one.name)) for one in results.matrix_columns)
+        + "".join(_cell(results.cell(row.name, column.name)) for column in results.matrix_columns)
         + "</tr>\n"
         for row in results.matrix_rows
     )
@@ -94,7 +94,7 @@ def _rows(rows: Iterable[Sequence[str]]) -> str:
 def _text(text: str) -> str:
     """A cell. That of a comparison has two marks where brokers differ."""
     marks = text.split()
-    if len(marks) <= 2 and all(len(one) == 1 and not one.isdecimal() for one in marks):
+    if len(marks) <= 2 and all(len(mark) == 1 and not mark.isdecimal() for mark in marks):
         return f'<td class="other">{text}</td>' if len(marks) == 2 else f"<td>{text}</td>"
     return f'<td class="text">{escape(text)}</td>'
 
@@ -145,8 +145,8 @@ def _reason(cell: Cell) -> str:
 
 def _why(heading: str, reasons: Mapping[str, str]) -> str:
     items = "".join(
-        f"<dt>{escape(what)}</dt><dd>{escape(one_line(reason))}</dd>\n"
-        for what, reason in reasons.items()
+        f"<dt>{escape(subject)}</dt><dd>{escape(one_line(reason))}</dd>\n"
+        for subject, reason in reasons.items()
     )
     return f"<h2>{heading}</h2>\n<dl>\n{items}</dl>\n" if items else ""
 

@@ -48,7 +48,7 @@ def comparison(both: Comparison) -> str:
 
 
 def _matrix(results: Results) -> Iterator[str]:
-    names = [one.name for one in results.matrix_columns]
+    names = [column.name for column in results.matrix_columns]
     return _table(
         ["client", *names],
         (
@@ -68,8 +68,8 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
 def _scenarios(results: Results) -> Iterator[str]:
     yield "| scenario | what it tries |"
     yield "|---|---|"
-    for one in results.matrix_columns:
-        yield f"| {one.name} | {one.title} |"
+    for column in results.matrix_columns:
+        yield f"| {column.name} | {column.title} |"
 
 
 def _applications(results: Results) -> Iterator[str]:
@@ -95,13 +95,13 @@ def _reasons(results: Results) -> Iterator[str]:
     wrong = broken(results)
     if wrong:
         yield from ("", "## What is broken in clients", "")
-    for what, reason in wrong.items():
-        yield f"- {what}: {one_line(reason)}"
+    for subject, reason in wrong.items():
+        yield f"- {subject}: {one_line(reason)}"
     reasons = not_tried(results)
     if reasons:
         yield from ("", "## What could not be tried", "")
-    for what, reason in reasons.items():
-        yield f"- {what}: {one_line(reason)}"
+    for subject, reason in reasons.items():
+        yield f"- {subject}: {one_line(reason)}"
 
 
 def _protocol(results: Results) -> Iterator[str]:

@@ -53,13 +53,17 @@ def one_line(text: str) -> str:
 
 def broken(results: Results) -> dict[str, str]:
     """What a client itself does wrong with any broker; by client and scenario."""
-    cells = (one for one in results.cells if one.status == Status.BROKEN)
-    return {f"{one.client}, {one.scenario}": one.reason for one in cells}
+    cells = (cell for cell in results.cells if cell.status == Status.BROKEN)
+    return {f"{cell.client}, {cell.scenario}": cell.reason for cell in cells}
 
 
 def not_tried(results: Results) -> dict[str, str]:
     """Why clients could not be tried, and scenarios on this broker; by their names."""
-    clients = {one.client: one.reason for one in results.cells if one.status == Status.UNAVAILABLE}
-    scenarios = {one.scenario: one.reason for one in results.cells if one.status == Status.NOT_RUN}
+    clients = {
+        cell.client: cell.reason for cell in results.cells if cell.status == Status.UNAVAILABLE
+    }
+    scenarios = {
+        cell.scenario: cell.reason for cell in results.cells if cell.status == Status.NOT_RUN
+    }
     lack = results.without_protocol
     return clients | scenarios | ({PROTOCOL: lack} if lack else {})

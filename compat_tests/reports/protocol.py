@@ -37,18 +37,18 @@ def by_api(protocol: Sequence[ProtocolRow]) -> Iterator[list[str]]:
         found.setdefault(row.api, []).append(row)
     for api, rows in found.items():
         versions = [_versions(rows, verdict) for verdict in Verdict]
-        yield [api, *versions, str(sum(one.played for one in rows))]
+        yield [api, *versions, str(sum(api_row.played for api_row in rows))]
 
 
 def said_of(api: str, protocol: Sequence[ProtocolRow]) -> str:
     """What is said of an API's versions, in one line."""
-    rows = [one for one in protocol if one.api == api]
+    rows = [row for row in protocol if row.api == api]
     parts = zip(HEAD[1:], (_versions(rows, verdict) for verdict in Verdict), strict=False)
-    return "; ".join(f"{what} {versions}" for what, versions in parts if versions)
+    return "; ".join(f"{heading} {versions}" for heading, versions in parts if versions)
 
 
 def _versions(rows: Sequence[ProtocolRow], verdict: Verdict) -> str:
-    return ranges([one.version for one in rows if one.verdict == verdict])
+    return ranges([row.version for row in rows if row.verdict == verdict])
 
 
 def new(protocol: Sequence[ProtocolRow]) -> dict[str, dict[str, str]]:

@@ -53,10 +53,14 @@ async def run_describe(trial: Trial) -> None:
     topic, admin = await trial.topic(3), await trial.driver()
     with trial.step("describe a topic", "Metadata", "DescribeTopicPartitions"):
         found = (await admin.ask("describe_topic", topic=topic))["partitions"]
-        equal([one["partition"] for one in found], [0, 1, 2], "partitions")
-        for one in found:
-            equal(one["leader"] in one["isr"], True, "whether the leader is in the ISR")
-            equal(set(one["isr"]) <= set(one["replicas"]), True, "whether the ISR has replicas")
+        equal([partition["partition"] for partition in found], [0, 1, 2], "partitions")
+        for partition in found:
+            equal(partition["leader"] in partition["isr"], True, "whether the leader is in the ISR")
+            equal(
+                set(partition["isr"]) <= set(partition["replicas"]),
+                True,
+                "whether the ISR has replicas",
+            )
     with trial.step("have one refused that is not there", "Metadata", "DescribeTopicPartitions"):
         request = admin.ask("describe_topic", topic=trial.name())
         # @platformatic/kafka's own; and of a broker that creates it, as some clients ask for
@@ -68,7 +72,7 @@ async def run_cluster(trial: Trial) -> None:
     admin = await trial.driver()
     with trial.step("describe the cluster", "Metadata", "DescribeCluster"):
         found = await admin.ask("describe_cluster")
-        brokers = sorted(one.node_id for one in trial.broker.admin.brokers)
+        brokers = sorted(broker.node_id for broker in trial.broker.admin.brokers)
         equal(sorted(found["brokers"]), brokers, "brokers")
         equal(found["cluster_id"], trial.broker.admin.cluster_id, "cluster id")
 
@@ -129,8 +133,8 @@ async def run_groups(trial: Trial) -> None:
         found = await admin.ask("describe_group", group=group)
         equal(found["state"], "Stable", "state")
         equal(len(found["members"]), 1, "number of members")
-        (one,) = found["members"]
-        has = sorted((at["topic"], at["partition"]) for at in one["partitions"])
+        (described,) = found["members"]
+        has = sorted((at["topic"], at["partition"]) for at in described["partitions"])
         equal(has, [tuple(at) for at in partitions], "the member's partitions")
     with trial.step("have it refused to be deleted while it has a member", "DeleteGroups"):
         await refused(admin.ask("delete_group", group=group), "NON_EMPTY_GROUP")
@@ -151,14 +155,14 @@ async def run_groups(trial: Trial) -> None:
 async def run_group_offsets(trial: Trial) -> None:
     topic, group = await trial.topic(2), trial.name("group")
     member, admin = await trial.member(group, [topic]), await trial.driver()
-    await becomes(member.assignment, {Partition(topic, one) for one in (0, 1)}, "assignment")
+    await becomes(member.assignment, {Partition(topic, index) for index in (0, 1)}, "assignment")
     await member.commit({Partition(topic, 1): 0})
     with trial.step("see a group's offsets", "OffsetFetch"):
         found = (await admin.ask("group_offsets", group=group))["offsets"]
         known = [
-            (one["topic"], one["partition"], one["offset"])
-            for one in found
-            if one["offset"] not in (None, NO_OFFSET)
+            (committed["topic"], committed["partition"], committed["offset"])
+            for committed in found
+            if committed["offset"] not in (None, NO_OFFSET)
         ]
         equal(known, [(topic, 1, 0)], "offsets")
 

@@ -35,10 +35,10 @@ async def stored_again(producer: Driver, topic: str, record: Record) -> None:
     does not know the topic."""
 
     async def send() -> str:
-        (one,) = await producer.send(topic, [record])
-        if isinstance(one, Refusal) and one.name not in UNKNOWN:
-            raise Mismatch(f"the record was refused: {one}")
-        return one.name if isinstance(one, Refusal) else "stored"
+        (outcome,) = await producer.send(topic, [record])
+        if isinstance(outcome, Refusal) and outcome.name not in UNKNOWN:
+            raise Mismatch(f"the record was refused: {outcome}")
+        return outcome.name if isinstance(outcome, Refusal) else "stored"
 
     await becomes(send, "stored", "the record")
 
@@ -66,7 +66,7 @@ async def run_new_partitions(trial: Trial) -> None:
     admin = await trial.driver()
     with trial.step("add partitions under a running member", "CreatePartitions", "Metadata"):
         await admin.ask("create_partitions", topic=topic, total=3)
-        expected = {Partition(topic, one) for one in range(3)}
+        expected = {Partition(topic, index) for index in range(3)}
         await becomes(member.assignment, expected, "assignment")
     with trial.step("read what is written to a new one", "Fetch"):
         await stored(await trial.producer(), topic, [Record(b"new", partition=2)])
@@ -93,7 +93,9 @@ async def run_recreated(trial: Trial) -> None:
     with trial.step("read only the new record", "Fetch"):
         reader = await trial.reader({Partition(topic, 0): "earliest"})
         found = await read(reader, 1)
-        equal([(one.offset, one.value) for one in found], [(0, b"new")], "offset and value")
+        equal(
+            [(record.offset, record.value) for record in found], [(0, b"new")], "offset and value"
+        )
 
 
 async def run_restart(trial: Trial) -> None:
@@ -111,11 +113,13 @@ async def run_restart(trial: Trial) -> None:
         await trial.broker.await_leader(topic)  # some clients retry for a second only
     with trial.step("go on writing", "Produce", "Metadata"):
         placed = await stored(producer, topic, [Record(b"after")] * 3)
-        equal(sorted(one.offset for one in placed), [3, 4, 5], "offsets")
+        equal(sorted(place.offset for place in placed), [3, 4, 5], "offsets")
     with trial.step("go on reading as the same member", "JoinGroup", "OffsetFetch", "Fetch"):
         found = await read_on(member, 3)
         equal(
-            [(one.offset, one.value) for one in found], [(n, b"after") for n in (3, 4, 5)], "rest"
+            [(record.offset, record.value) for record in found],
+            [(n, b"after") for n in (3, 4, 5)],
+            "rest",
         )
 
         async def commit() -> object:
@@ -134,11 +138,11 @@ async def run_compacted(trial: Trial) -> None:
         producer = await trial.producer()
         await stored(producer, topic, [Record(b"1", b"a"), Record(b"2", b"b"), Record(None, b"a")])
     with trial.step("have a record without a key refused", "Produce"):
-        (one,) = await producer.send(topic, [Record(b"value")])
-        equal(hasattr(one, "name"), True, "whether it was refused")
+        (outcome,) = await producer.send(topic, [Record(b"value")])
+        equal(hasattr(outcome, "name"), True, "whether it was refused")
     with trial.step("read the latest value of each key", "Fetch"):
         found = await read(await trial.reader({Partition(topic, 0): 0}), 3)
-        latest = {one.key: one.value for one in found}
+        latest = {record.key: record.value for record in found}
         equal(latest, {b"a": None, b"b": b"2"}, "latest values")
 
 
@@ -151,7 +155,7 @@ async def run_leader_change(trial: Trial) -> None:
         await trial.producer(acks="all", idempotent=is_idempotent or None),
         await trial.reader({Partition(topic, 0): 0}),
     )
-    records = [Record(str(one).encode()) for one in range(10)]
+    records = [Record(str(number).encode()) for number in range(10)]
     with trial.step("write and read before the leader changes", "Produce", "Fetch"):
         await stored(producer, topic, records)
         await read(reader, 10)
@@ -159,12 +163,12 @@ async def run_leader_change(trial: Trial) -> None:
         with trial.step("move the leadership to the other replica", "Metadata", "Produce"):
             await trial.broker.move_leader(topic)
             placed = await stored(producer, topic, records)
-            offsets = in_order(one.offset for one in placed)
+            offsets = in_order(place.offset for place in placed)
             equal(offsets, [*range(10 * turn, 10 * turn + 10)], "offsets")
         with trial.step("go on reading from the new leader", "Metadata", "Fetch"):
             found = await read_on(reader, 10)
-            values = in_order(one.value or b"" for one in found)
-            equal(values, [one.value for one in records], "values")
+            values = in_order(record.value or b"" for record in found)
+            equal(values, [record.value for record in records], "values")
 
 
 async def run_auto_create(trial: Trial) -> None:
@@ -181,7 +185,7 @@ async def run_auto_create(trial: Trial) -> None:
 
 async def run_cut_off(trial: Trial) -> None:
     topic = await trial.topic()
-    records = [Record(f"{one} ".encode() * 500) for one in range(CUT_RECORDS)]
+    records = [Record(f"{number} ".encode() * 500) for number in range(CUT_RECORDS)]
     is_idempotent = "idempotence" in trial.can
     async with cut(trial.broker, [CUT_BYTES] * CUTS) as (bootstrap, network):
         with trial.step(f"write while {CUTS} connections break within a request", "Produce"):
@@ -197,7 +201,9 @@ async def run_cut_off(trial: Trial) -> None:
         reader = await trial.reader({Partition(topic, 0): 0})
         found = await read(reader, len(records))
         if is_idempotent:
-            equal([one.value for one in found], [one.value for one in records], "values")
+            equal(
+                [record.value for record in found], [record.value for record in records], "values"
+            )
             equal(await reader.poll(1, QUIET_MS), [], "further records")
 
 

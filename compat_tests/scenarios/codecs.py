@@ -19,14 +19,18 @@ def of(codec: str) -> Scenario:
         with trial.step(f"write 50 records with {codec}", "Produce"):
             producer = await trial.producer(codec=codec, linger_ms=20)
             placed = await stored(producer, topic, RECORDS)
-            equal([one.offset for one in placed], [*range(50)], "offsets")
+            equal([place.offset for place in placed], [*range(50)], "offsets")
         with trial.step("read them all, and from the middle of a batch", "Fetch"):
             reader = await trial.reader({Partition(topic, 0): 0})
             found = await read(reader, 50)
-            equal([(one.value, one.key) for one in found], [one[:2] for one in RECORDS], "records")
+            equal(
+                [(record.value, record.key) for record in found],
+                [record[:2] for record in RECORDS],
+                "records",
+            )
             await reader.assign({Partition(topic, 0): 33})
             found = await read(reader, 17)
-            equal([one.offset for one in found], [*range(33, 50)], "offsets from 33 on")
+            equal([record.offset for record in found], [*range(33, 50)], "offsets from 33 on")
 
     needs = frozenset({"produce", codec})
     return Scenario(codec, f"Batches compressed with {codec}", run, needs, quick=codec == "lz4")

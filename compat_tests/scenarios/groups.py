@@ -27,7 +27,7 @@ QUICK: Final = {"session_timeout_ms": SESSION_MS, "heartbeat_ms": HEARTBEAT_MS}
 
 
 def all_of(topic: str, count: int = PARTITIONS) -> frozenset[Partition]:
-    return frozenset(Partition(topic, one) for one in range(count))
+    return frozenset(Partition(topic, index) for index in range(count))
 
 
 async def shared(members: list[Driver], topic: str, sizes: list[int]) -> None:
@@ -40,7 +40,7 @@ async def shared(members: list[Driver], topic: str, sizes: list[int]) -> None:
     found = [frozenset[Partition]()] * len(members)
 
     def is_shared() -> bool:
-        every = [one for share in found for one in share]
+        every = [partition for share in found for partition in share]
         whole = len(every) == len(set(every)) and set(every) == all_of(topic)
         return whole and sorted(map(len, found)) == sorted(sizes)
 
@@ -58,18 +58,20 @@ async def shared(members: list[Driver], topic: str, sizes: list[int]) -> None:
 async def run_commit(trial: Trial) -> None:
     topic, group = await trial.topic(), trial.name("group")
     partition = Partition(topic, 0)
-    await stored(await trial.producer(), topic, [Record(str(one).encode()) for one in range(10)])
+    await stored(
+        await trial.producer(), topic, [Record(str(number).encode()) for number in range(10)]
+    )
     with trial.step("join a group and read", "FindCoordinator", "JoinGroup", "SyncGroup", "Fetch"):
         member = await trial.member(group, [topic])
         await becomes(member.assignment, {partition}, "assignment")
-        equal([one.offset for one in await read(member, 6)], [*range(6)], "offsets")
+        equal([record.offset for record in await read(member, 6)], [*range(6)], "offsets")
     with trial.step("commit an offset", "OffsetCommit", "OffsetFetch"):
         await member.commit({partition: 4})
         equal(await member.committed([partition]), [4], "committed offset")
         await member.ask("close_consumer")
     with trial.step("go on from there as another member", "OffsetFetch", "Fetch"):
         member = await trial.member(group, [topic])
-        equal([one.offset for one in await read(member, 6)], [*range(4, 10)], "offsets")
+        equal([record.offset for record in await read(member, 6)], [*range(4, 10)], "offsets")
 
 
 async def run_metadata(trial: Trial) -> None:
@@ -122,7 +124,7 @@ def with_assignor(name: str, feature: str, title: str, **settings: Any) -> Scena
 async def run_consumer_protocol(trial: Trial) -> None:
     topic, group = await trial.topic(PARTITIONS), trial.name("group")
     await stored(
-        await trial.producer(), topic, [Record(b"value", partition=one) for one in range(6)]
+        await trial.producer(), topic, [Record(b"value", partition=index) for index in range(6)]
     )
     with trial.step("join by the protocol of KIP-848", "ConsumerGroupHeartbeat"):
         members = [await trial.member(group, [topic], protocol="consumer")]

@@ -37,18 +37,22 @@ OUT_OF_RANGE: Final = (
 )
 """How libraries say so."""
 
-RECORDS: Final = [Record(str(one).encode(), timestamp=TIME_MS + one * 1000) for one in range(10)]
+RECORDS: Final = [
+    Record(str(number).encode(), timestamp=TIME_MS + number * 1000) for number in range(10)
+]
 
 
 async def run_seek(trial: Trial) -> None:
     topic = await trial.topic()
     partition = Partition(topic, 0)
-    await stored(await trial.producer(), topic, [Record(str(one).encode()) for one in range(10)])
+    await stored(
+        await trial.producer(), topic, [Record(str(number).encode()) for number in range(10)]
+    )
     reader = await trial.reader({partition: 7})
 
     async def reads(*offsets: int) -> None:
-        found = [(one.offset, one.value) for one in await read(reader, len(offsets))]
-        equal(found, [(one, str(one).encode()) for one in offsets], "offsets and values")
+        found = [(record.offset, record.value) for record in await read(reader, len(offsets))]
+        equal(found, [(offset, str(offset).encode()) for offset in offsets], "offsets and values")
 
     with trial.step("read from offset 7", "Fetch"):
         await reads(7, 8, 9)
@@ -72,8 +76,8 @@ async def run_times(trial: Trial) -> None:
             (TIME_MS + 4001, (5, TIME_MS + 5000)),
             (TIME_MS + 9001, (None, None)),
         ):
-            asked = [partition.as_json(timestamp=time_ms)]
-            (found,) = (await reader.ask("offsets_for_times", partitions=asked))["offsets"]
+            requested = [partition.as_json(timestamp=time_ms)]
+            (found,) = (await reader.ask("offsets_for_times", partitions=requested))["offsets"]
             offset, timestamp = expected
             equal(found["offset"], offset, f"offset at {time_ms}")
             if found["timestamp"] is not None:  # else the library does not tell it
@@ -86,8 +90,8 @@ async def run_ends(trial: Trial) -> None:
     await stored(await trial.producer(), topic, [Record(b"value")] * 7)
     reader = await trial.reader({first: 0})
     with trial.step("ask for the ends of a partition with records and one without", "ListOffsets"):
-        asked = [one.as_json() for one in (first, second)]
-        found = (await reader.ask("ends", partitions=asked))["ends"]
+        requested = [partition.as_json() for partition in (first, second)]
+        found = (await reader.ask("ends", partitions=requested))["ends"]
         expected = [{"earliest": 0, "latest": 7}, {"earliest": 0, "latest": 0}]
         equal(found, expected, "ends")
 
@@ -101,25 +105,29 @@ async def run_latest(trial: Trial) -> None:
         equal(await reader.poll(1, QUIET_MS), [], "records at the end")
         await stored(producer, topic, [Record(b"new")])
         found = await read(reader, 1)
-        equal([(one.offset, one.value) for one in found], [(3, b"new")], "record")
+        equal([(record.offset, record.value) for record in found], [(3, b"new")], "record")
 
 
 async def run_pause(trial: Trial) -> None:
     topic = await trial.topic(2)
     first, second = Partition(topic, 0), Partition(topic, 1)
     producer = await trial.producer()
-    records = [Record(b"value", partition=one) for one in (0, 1)]
+    records = [Record(b"value", partition=index) for index in (0, 1)]
     await stored(producer, topic, records * 5)
     reader = await trial.reader({first: 0, second: 0})
     with trial.step("pause a partition before it is read", "Fetch"):
         await reader.ask("pause", partitions=[first.as_json()])
         found = await read(reader, 5)
-        equal({one.partition for one in found}, {1}, "partitions")
+        equal({record.partition for record in found}, {1}, "partitions")
         equal(await reader.poll(1, QUIET_MS), [], "records of the paused one")
     with trial.step("resume it", "Fetch"):
         await reader.ask("resume", partitions=[first.as_json()])
         found = await read(reader, 5)
-        equal([(one.partition, one.offset) for one in found], [(0, n) for n in range(5)], "places")
+        equal(
+            [(record.partition, record.offset) for record in found],
+            [(0, n) for n in range(5)],
+            "places",
+        )
 
 
 async def run_out_of_range(trial: Trial) -> None:
@@ -128,7 +136,7 @@ async def run_out_of_range(trial: Trial) -> None:
     for offset in (1000, 6):
         with trial.step(f"read from offset {offset}, from where it is reset to the start", "Fetch"):
             reader = await trial.reader({Partition(topic, 0): offset}, reset="earliest")
-            equal([one.offset for one in await read(reader, 5)], [*range(5)], "offsets")
+            equal([record.offset for record in await read(reader, 5)], [*range(5)], "offsets")
 
 
 async def run_no_reset(trial: Trial) -> None:
@@ -149,11 +157,11 @@ async def run_deleted_records(trial: Trial) -> None:
         equal(found["earliest"], 6, "log start offset")
     with trial.step("read from the start what is left", "ListOffsets", "Fetch"):
         reader = await trial.reader({partition: "earliest"})
-        equal([one.offset for one in await read(reader, 4)], [6, 7, 8, 9], "offsets")
+        equal([record.offset for record in await read(reader, 4)], [6, 7, 8, 9], "offsets")
     if "reset" in trial.can:
         with trial.step("read from a deleted offset, which is reset to the start", "Fetch"):
             reader = await trial.reader({partition: 2}, reset="earliest")
-            equal([one.offset for one in await read(reader, 4)], [6, 7, 8, 9], "offsets")
+            equal([record.offset for record in await read(reader, 4)], [6, 7, 8, 9], "offsets")
     with trial.step("have an offset behind the end refused", "DeleteRecords"):
         request = driver.ask("delete_records", **partition.as_json(before=1000))
         await refused(request, "OFFSET_OUT_OF_RANGE")
@@ -181,7 +189,7 @@ async def run_retention(trial: Trial) -> None:
 
     async def reads(offset: int | str, reset: str = "earliest") -> None:
         reader = await trial.reader({place: offset}, reset=reset)
-        found = [(one.offset, one.value) for one in await read(reader, 2)]
+        found = [(record.offset, record.value) for record in await read(reader, 2)]
         equal(found, [(5, b"new"), (6, b"new")], "offsets and values")
 
     with trial.step("read from the start what is left", "ListOffsets", "Fetch"):

@@ -27,11 +27,11 @@ async def run_acks(trial: Trial) -> None:
             await driver.ask("producer", acks=acks, idempotent=False)
             placed = await stored(driver, topic, [Record(acks.encode()) for _ in range(5)])
             if acks != "0":
-                equal([one.offset for one in placed], [*range(offset, offset + 5)], "offsets")
+                equal([place.offset for place in placed], [*range(offset, offset + 5)], "offsets")
         with trial.step(f"read what acks={acks} has written", "Fetch"):
             reader = await trial.reader({Partition(topic, 0): offset})
             found = await read(reader, 5)
-            equal([one.value for one in found], [acks.encode()] * 5, "values")
+            equal([record.value for record in found], [acks.encode()] * 5, "values")
             offset += 5
 
 
@@ -41,11 +41,11 @@ async def run_idempotence(trial: Trial) -> None:
     with trial.step("write 200 records idempotently, in many batches", "InitProducerId", "Produce"):
         producer = await trial.producer(idempotent=True, batch_bytes=600)
         placed = await stored(producer, topic, records)
-        equal([one.offset for one in placed], [*range(200)], "offsets")
+        equal([place.offset for place in placed], [*range(200)], "offsets")
     with trial.step("read each once, in order", "Fetch"):
         reader = await trial.reader({Partition(topic, 0): 0})
         found = await read(reader, 200)
-        equal([one.value for one in found], [one.value for one in records], "values")
+        equal([record.value for record in found], [record.value for record in records], "values")
 
 
 async def run_large(trial: Trial) -> None:
@@ -56,12 +56,12 @@ async def run_large(trial: Trial) -> None:
     with trial.step("write a record just below max.message.bytes", "Produce"):
         await stored(producer, topic, [Record(fits)])
     with trial.step("have one above it refused", "Produce"):
-        (one,) = await producer.send(topic, [Record(too_large)])
-        if not isinstance(one, Refusal):
-            raise Mismatch(f"it was stored: {shown(one)}")
+        (outcome,) = await producer.send(topic, [Record(too_large)])
+        if not isinstance(outcome, Refusal):
+            raise Mismatch(f"it was stored: {shown(outcome)}")
         # Some libraries say no more than that the record failed.
-        if is_of_protocol(one) and one.name not in TOO_LARGE:
-            raise Mismatch(f"it was refused as {shown(one)}")
+        if is_of_protocol(outcome) and outcome.name not in TOO_LARGE:
+            raise Mismatch(f"it was refused as {shown(outcome)}")
     is_small = "small_fetches" in trial.can
     with trial.step(f"read the one that was stored{', with smaller fetches' * is_small}", "Fetch"):
         reader = await trial.reader(
@@ -81,13 +81,13 @@ async def run_many_partitions(trial: Trial) -> None:
             for partition in range(PARTITIONS)
         ]
         placed = await stored(producer, topic, records)
-        expected = [(one.partition, index // PARTITIONS) for index, one in enumerate(records)]
-        equal([one[:2] for one in placed], expected, "partitions and offsets")
+        expected = [(record.partition, index // PARTITIONS) for index, record in enumerate(records)]
+        equal([place[:2] for place in placed], expected, "partitions and offsets")
     with trial.step("read all of them", "Fetch", "ListOffsets"):
-        every = {Partition(topic, one): "earliest" for one in range(PARTITIONS)}
+        every = {Partition(topic, index): "earliest" for index in range(PARTITIONS)}
         found = await read(await trial.reader(every), len(records))
         equal(
-            sorted((one.partition, one.offset, one.value) for one in found),
+            sorted((record.partition, record.offset, record.value) for record in found),
             sorted(
                 (place.partition, place.offset, record.value)
                 for place, record in zip(placed, records, strict=True)
@@ -104,8 +104,12 @@ async def run_keys(trial: Trial) -> None:
         records = [Record(b"value", key, partition=None) for key in keys]
         first = await stored(producer, topic, records)
         second = await stored(producer, topic, records)
-        equal([one.partition for one in second], [one.partition for one in first], "partitions")
-        if len({one.partition for one in first}) < 2:
+        equal(
+            [place.partition for place in second],
+            [place.partition for place in first],
+            "partitions",
+        )
+        if len({place.partition for place in first}) < 2:
             raise Mismatch("all keys are in one partition of 8")
     with trial.step("see the partitions in the metadata", "Metadata"):
         found = await producer.ask("partitions", topic=topic)

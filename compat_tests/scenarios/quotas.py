@@ -56,7 +56,7 @@ async def run_throttled(trial: Trial) -> None:
                 placed += await stored(producer, topic, records[first : first + TOGETHER])
             placed += await stored(producer, topic, [last])  # the quota lets it wait
             _must_wait(loop.time() - began_s)
-            equal([one.offset for one in placed], [*range(RECORDS + 1)], "offsets")
+            equal([place.offset for place in placed], [*range(RECORDS + 1)], "offsets")
         with trial.step("read more than the quota lets pass", "Fetch"):
             reader = await trial.driver(client_id=client_id)
             await reader.ask("consumer")
@@ -64,7 +64,11 @@ async def run_throttled(trial: Trial) -> None:
             began_s = loop.time()
             found = await read(reader, RECORDS + 1, WITHIN_MS)
             _must_wait(loop.time() - began_s)
-            equal([one.value for one in found], [one.value for one in [*records, last]], "values")
+            equal(
+                [record.value for record in found],
+                [record.value for record in [*records, last]],
+                "values",
+            )
 
 
 def _must_wait(took_s: float) -> None:
@@ -89,8 +93,8 @@ async def _set(broker: Broker, client_id: str, *, remove: bool) -> None:
     operations = [Operation(name, float(RATE), remove) for name in names]
     entity = ChangedEntity([NamedEntity("client-id", client_id)], operations)
     response = await broker.admin.ask(ALTER_CLIENT_QUOTAS, AlterClientQuotasRequest([entity]))
-    for one in response.entries:
-        check_answer(one.error_code, one.error_message)
+    for entry in response.entries:
+        check_answer(entry.error_code, entry.error_message)
 
 
 ALL: Final = (

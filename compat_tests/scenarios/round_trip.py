@@ -23,15 +23,19 @@ async def run_plain(trial: Trial) -> None:
         producer = await trial.producer()
         everything = [record for records in sent.values() for record in records]
         placed = await stored(producer, topic, everything)
-        equal([one.offset for one in placed], [*range(20)] * 3, "offsets")
+        equal([place.offset for place in placed], [*range(20)] * 3, "offsets")
     with trial.step("read them back, each partition in order", "Fetch", "ListOffsets"):
-        reader = await trial.reader({Partition(topic, one): "earliest" for one in range(3)})
+        reader = await trial.reader({Partition(topic, index): "earliest" for index in range(3)})
         found = await read(reader, 60)
         for partition, records in sent.items():
-            of_partition = [one for one in found if one.partition == partition]
-            equal([one.offset for one in of_partition], [*range(20)], "offsets")
-            equal([one.value for one in of_partition], [one.value for one in records], "values")
-            equal({one.key for one in of_partition}, {b"key"}, "keys")
+            of_partition = [record for record in found if record.partition == partition]
+            equal([record.offset for record in of_partition], [*range(20)], "offsets")
+            equal(
+                [record.value for record in of_partition],
+                [record.value for record in records],
+                "values",
+            )
+            equal({record.key for record in of_partition}, {b"key"}, "keys")
 
 
 async def run_nulls(trial: Trial) -> None:
@@ -43,8 +47,8 @@ async def run_nulls(trial: Trial) -> None:
         reader = await trial.reader({Partition(topic, 0): 0})
         found = await read(reader, len(records))
         equal(
-            [(one.key, one.value) for one in found],
-            [(one.key, one.value) for one in records],
+            [(record.key, record.value) for record in found],
+            [(record.key, record.value) for record in records],
             "keys and values",
         )
 
@@ -61,18 +65,18 @@ async def run_headers(trial: Trial) -> None:
         headers.append((("empty", b""),))
     if "null_headers" in trial.can:
         headers.append((("null", None),))
-    records = [Record(b"value", headers=one) for one in headers]
+    records = [Record(b"value", headers=pairs) for pairs in headers]
     with trial.step("write records with headers", "Produce"):
         await stored(await trial.producer(), topic, records)
     with trial.step("read the same headers in the same order", "Fetch"):
         reader = await trial.reader({Partition(topic, 0): 0})
         found = await read(reader, len(records))
-        equal([one.headers for one in found], headers, "headers")
+        equal([record.headers for record in found], headers, "headers")
 
 
 async def run_timestamps(trial: Trial) -> None:
     times = [TIME_MS, TIME_MS - 5_000, TIME_MS + 86_400_000]
-    records = [Record(b"value", timestamp=one) for one in times]
+    records = [Record(b"value", timestamp=timestamp) for timestamp in times]
     topic = await trial.topic(retention_ms="-1")
     appended = await trial.topic(message_timestamp_type="LogAppendTime")
     with trial.step("write records with timestamps of their own", "Produce"):
@@ -81,8 +85,8 @@ async def run_timestamps(trial: Trial) -> None:
     with trial.step("read the producer's timestamps", "Fetch"):
         reader = await trial.reader({Partition(topic, 0): 0})
         found = await read(reader, len(records))
-        equal([one.timestamp for one in found], times, "timestamps")
-        types = {one.timestamp_type for one in found} - {None}
+        equal([record.timestamp for record in found], times, "timestamps")
+        types = {record.timestamp_type for record in found} - {None}
         equal(types <= {"create"}, True, f"timestamp types {types}")
     if "append_time" not in trial.can:
         return
@@ -90,9 +94,9 @@ async def run_timestamps(trial: Trial) -> None:
         await stored(producer, appended, records)
         await reader.assign({Partition(appended, 0): 0})
         found = await read(reader, len(records))
-        late = [one.timestamp for one in found if (one.timestamp or 0) <= max(times)]
+        late = [record.timestamp for record in found if (record.timestamp or 0) <= max(times)]
         equal(late, [], "timestamps of the producer's")
-        types = {one.timestamp_type for one in found} - {None}
+        types = {record.timestamp_type for record in found} - {None}
         equal(types <= {"append"}, True, f"timestamp types {types}")
 
 

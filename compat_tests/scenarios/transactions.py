@@ -40,8 +40,12 @@ async def run_commit(trial: Trial) -> None:
     with trial.step("read all of it with read_committed", "Fetch"):
         reader = await trial.reader({Partition(topic, 0): 0}, isolation="read_committed")
         found = await read(reader, 3)
-        equal([one.value for one in found], [b"1", b"2", b"3"], "values")
-        equal([one.offset for one in found], [0, 1, 3], "offsets, with a marker behind each commit")
+        equal([record.value for record in found], [b"1", b"2", b"3"], "values")
+        equal(
+            [record.offset for record in found],
+            [0, 1, 3],
+            "offsets, with a marker behind each commit",
+        )
 
 
 async def run_abort(trial: Trial) -> None:
@@ -54,12 +58,12 @@ async def run_abort(trial: Trial) -> None:
     with trial.step("read only what was committed with read_committed", "Fetch"):
         reader = await trial.reader({Partition(topic, 0): 0}, isolation="read_committed")
         found = await read(reader, 2)
-        equal([one.value for one in found], [b"kept 1", b"kept 2"], "values")
+        equal([record.value for record in found], [b"kept 1", b"kept 2"], "values")
     with trial.step("read everything with read_uncommitted", "Fetch"):
         reader = await trial.reader({Partition(topic, 0): 0}, isolation="read_uncommitted")
         found = await read(reader, 4)
         expected = [b"kept 1", b"aborted 1", b"aborted 2", b"kept 2"]
-        equal([one.value for one in found], expected, "values")
+        equal([record.value for record in found], expected, "values")
 
 
 async def run_open(trial: Trial) -> None:
@@ -76,11 +80,11 @@ async def run_open(trial: Trial) -> None:
     reader = await trial.reader({Partition(topic, 0): 0}, isolation="read_committed")
     with trial.step("read no further than the last stable offset", "Fetch"):
         found = await reader.poll(3, QUIET_MS * 4)
-        equal([one.value for one in found], [b"before"], "values")
+        equal([record.value for record in found], [b"before"], "values")
     with trial.step("read the rest once it is committed", "EndTxn", "Fetch"):
         await producer.ask("commit_transaction")
         found = await read(reader, 2)
-        equal([one.value for one in found], [b"open", b"behind"], "values")
+        equal([record.value for record in found], [b"open", b"behind"], "values")
 
 
 async def run_fencing(trial: Trial) -> None:
@@ -93,21 +97,23 @@ async def run_fencing(trial: Trial) -> None:
         second = await trial.producer(transactional_id=transactional_id)
         await in_transaction(second, topic, b"of the second", commit=True)
     with trial.step("have the first fenced", "Produce", "EndTxn"):
-        (one,) = await first.send(topic, [Record(b"too late")])
-        if not isinstance(one, Refusal):
+        (outcome,) = await first.send(topic, [Record(b"too late")])
+        if not isinstance(outcome, Refusal):
             await refused(first.ask("commit_transaction"), *FENCED)
-        elif is_of_protocol(one) and one.name not in FENCED:
-            raise Mismatch(f"its record was refused as {one}")
+        elif is_of_protocol(outcome) and outcome.name not in FENCED:
+            raise Mismatch(f"its record was refused as {outcome}")
         await first.kill()
     with trial.step("read only what the second has written", "Fetch"):
         reader = await trial.reader({Partition(topic, 0): 0}, isolation="read_committed")
         found = await reader.poll(5, QUIET_MS * 4)
-        equal([one.value for one in found], [b"of the second"], "values")
+        equal([record.value for record in found], [b"of the second"], "values")
 
 
 async def run_copy(trial: Trial) -> None:
     source, target, group = await trial.topic(), await trial.topic(), trial.name("group")
-    await stored(await trial.producer(), source, [Record(str(one).encode()) for one in range(10)])
+    await stored(
+        await trial.producer(), source, [Record(str(number).encode()) for number in range(10)]
+    )
     partition = Partition(source, 0)
 
     with trial.step("read as a member of a group", "JoinGroup", "SyncGroup", "Fetch"):
@@ -117,7 +123,7 @@ async def run_copy(trial: Trial) -> None:
     offsets = [partition.as_json(offset=10)]
     with trial.step("abort a copy with its offsets", "TxnOffsetCommit", "EndTxn"):
         await copier.ask("begin")
-        await stored(copier, target, [Record(one.value) for one in found])
+        await stored(copier, target, [Record(record.value) for record in found])
         await copier.ask("send_offsets", group=group, offsets=offsets)
         await copier.ask("abort_transaction")
         equal(await copier.committed([partition]), [None], "committed offset")
@@ -125,7 +131,7 @@ async def run_copy(trial: Trial) -> None:
         "commit a copy with its offsets", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn"
     ):
         await copier.ask("begin")
-        await stored(copier, target, [Record(one.value) for one in found])
+        await stored(copier, target, [Record(record.value) for record in found])
         await copier.ask("send_offsets", group=group, offsets=offsets)
         await copier.ask("commit_transaction")
         # The marker may still be on its way to the partition of the group's offsets.
@@ -133,7 +139,7 @@ async def run_copy(trial: Trial) -> None:
     with trial.step("read each record once from the copy", "Fetch"):
         reader = await trial.reader({Partition(target, 0): 0}, isolation="read_committed")
         copied = await read(reader, 10)
-        equal([one.value for one in copied], [one.value for one in found], "values")
+        equal([record.value for record in copied], [record.value for record in found], "values")
 
 
 async def run_isolation(trial: Trial) -> None:
@@ -151,16 +157,16 @@ async def run_isolation(trial: Trial) -> None:
     with trial.step("read with read_committed up to the open transaction", "Fetch"):
         committed = await trial.reader({Partition(topic, 0): 0}, isolation="read_committed")
         found = await committed.poll(4, QUIET_MS * 4)
-        equal([one.value for one in found], [b"kept"], "values")
+        equal([record.value for record in found], [b"kept"], "values")
     with trial.step("read all of it with read_uncommitted", "Fetch"):
         reader = await trial.reader({Partition(topic, 0): 0}, isolation="read_uncommitted")
         found = await read(reader, 4)
         expected = [b"kept", b"aborted", b"open", b"behind"]
-        equal([one.value for one in found], expected, "values")
+        equal([record.value for record in found], expected, "values")
     with trial.step("read the plain record once the open transaction is aborted", "Fetch"):
         await producer.ask("abort_transaction")
-        (one,) = await read(committed, 1)
-        equal(one.value, b"behind", "value")
+        (record,) = await read(committed, 1)
+        equal(record.value, b"behind", "value")
 
 
 NEEDS: Final = frozenset({"produce", "transactions"})

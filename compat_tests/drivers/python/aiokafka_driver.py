@@ -71,16 +71,19 @@ TIMESTAMP_TYPES = {0: "create", 1: "append"}
 CLOSE_S = 5
 
 
-def partition_of(one: Arguments) -> TopicPartition:
-    return TopicPartition(one["topic"], one["partition"])
+def partition_of(arguments: Arguments) -> TopicPartition:
+    return TopicPartition(arguments["topic"], arguments["partition"])
 
 
 def partitions_of(arguments: Arguments) -> list[TopicPartition]:
-    return [partition_of(one) for one in arguments["partitions"]]
+    return [partition_of(partition) for partition in arguments["partitions"]]
 
 
 def partitions_as_json(partitions: Any) -> list[dict[str, Any]]:
-    return [{"topic": one.topic, "partition": one.partition} for one in sorted(partitions)]
+    return [
+        {"topic": partition.topic, "partition": partition.partition}
+        for partition in sorted(partitions)
+    ]
 
 
 def error_as_json(failure: BaseException) -> dict[str, Any]:
@@ -154,7 +157,7 @@ class Producing:
         return {}
 
     async def send_offsets(self, arguments: Arguments) -> dict[str, Any]:
-        offsets = {partition_of(one): one["offset"] for one in arguments["offsets"]}
+        offsets = {partition_of(commit): commit["offset"] for commit in arguments["offsets"]}
         await self._producer.send_offsets_to_transaction(offsets, arguments["group"])
         return {}
 
@@ -171,8 +174,8 @@ class Producing:
         stopping = asyncio.ensure_future(self._producer.stop())
         self._producer = None
         done, _ = await asyncio.wait({stopping}, timeout=timeout_s)
-        for one in done:
-            one.result()
+        for task in done:
+            task.result()
 
 
 async def placed(record: Arguments, future: Any) -> dict[str, Any]:
@@ -219,8 +222,8 @@ class Consuming:
     async def assign(self, arguments: Arguments) -> dict[str, Any]:
         self._kept = []
         self._consumer.assign(partitions_of(arguments))
-        for one in arguments["partitions"]:
-            partition, offset = partition_of(one), one["offset"]
+        for start in arguments["partitions"]:
+            partition, offset = partition_of(start), start["offset"]
             if offset == "earliest":
                 await self._consumer.seek_to_beginning(partition)
             elif offset == "latest":
@@ -248,7 +251,7 @@ class Consuming:
 
     async def seek(self, arguments: Arguments) -> dict[str, Any]:
         partition = partition_of(arguments)
-        self._kept = [one for one in self._kept if place_of(one) != partition]
+        self._kept = [record for record in self._kept if place_of(record) != partition]
         self._consumer.seek(partition, arguments["offset"])
         return {}
 
@@ -269,33 +272,42 @@ class Consuming:
             return {}
         await self._consumer.commit(
             {
-                partition_of(one): (one["offset"], one.get("metadata", ""))
-                for one in arguments["offsets"]
+                partition_of(commit): (commit["offset"], commit.get("metadata", ""))
+                for commit in arguments["offsets"]
             }
         )
         return {}
 
     async def committed(self, arguments: Arguments) -> dict[str, Any]:
-        found = [await self._consumer.committed(one) for one in partitions_of(arguments)]
-        return {"offsets": [{"offset": one} for one in found]}
+        found = [
+            await self._consumer.committed(partition) for partition in partitions_of(arguments)
+        ]
+        return {"offsets": [{"offset": offset} for offset in found]}
 
     async def offsets_for_times(self, arguments: Arguments) -> dict[str, Any]:
-        asked = {partition_of(one): one["timestamp"] for one in arguments["partitions"]}
-        found = await self._consumer.offsets_for_times(asked)
+        timestamps = {
+            partition_of(partition): partition["timestamp"] for partition in arguments["partitions"]
+        }
+        found = await self._consumer.offsets_for_times(timestamps)
         return {
             "offsets": [
                 {"offset": None, "timestamp": None}
-                if found[one] is None
-                else {"offset": found[one].offset, "timestamp": found[one].timestamp}
-                for one in partitions_of(arguments)
+                if found[partition] is None
+                else {"offset": found[partition].offset, "timestamp": found[partition].timestamp}
+                for partition in partitions_of(arguments)
             ]
         }
 
     async def ends(self, arguments: Arguments) -> dict[str, Any]:
-        asked = partitions_of(arguments)
-        earliest = await self._consumer.beginning_offsets(asked)
-        latest = await self._consumer.end_offsets(asked)
-        return {"ends": [{"earliest": earliest[one], "latest": latest[one]} for one in asked]}
+        partitions = partitions_of(arguments)
+        earliest = await self._consumer.beginning_offsets(partitions)
+        latest = await self._consumer.end_offsets(partitions)
+        return {
+            "ends": [
+                {"earliest": earliest[partition], "latest": latest[partition]}
+                for partition in partitions
+            ]
+        }
 
     def partitions(self, topic: str) -> Any:
         return self._consumer.partitions_for_topic(topic)
@@ -366,14 +378,14 @@ class Administrating:
 
     async def list_topics(self, _: Arguments) -> dict[str, Any]:
         found = await (await self._admin()).describe_topics()
-        return {"topics": sorted(one["topic"] for one in found if not one["is_internal"])}
+        return {"topics": sorted(topic["topic"] for topic in found if not topic["is_internal"])}
 
     async def describe_topic(self, arguments: Arguments) -> dict[str, Any]:
         (topic,) = await (await self._admin()).describe_topics([arguments["topic"]])
         check(topic["error_code"], arguments["topic"])
-        found = sorted(topic["partitions"], key=lambda one: one["partition"])
+        found = sorted(topic["partitions"], key=lambda partition: partition["partition"])
         names = ("partition", "leader", "replicas", "isr")
-        return {"partitions": [{name: one[name] for name in names} for one in found]}
+        return {"partitions": [{name: partition[name] for name in names} for partition in found]}
 
     async def describe_configs(self, arguments: Arguments) -> dict[str, Any]:
         resource = ConfigResource(ConfigResourceType.TOPIC, arguments["topic"])
@@ -381,7 +393,9 @@ class Administrating:
         (found,) = response.to_object()["resources"]
         check(found["error_code"], found["error_message"] or "")
         return {
-            "configs": {one["config_names"]: one["config_value"] for one in found["config_entries"]}
+            "configs": {
+                config["config_names"]: config["config_value"] for config in found["config_entries"]
+            }
         }
 
     async def delete_records(self, arguments: Arguments) -> dict[str, Any]:
@@ -401,8 +415,11 @@ class Administrating:
         return {
             "state": group["state"],
             "members": [
-                {"client_id": one["client_id"], "partitions": assigned(one["member_assignment"])}
-                for one in group["members"]
+                {
+                    "client_id": member["client_id"],
+                    "partitions": assigned(member["member_assignment"]),
+                }
+                for member in group["members"]
             ],
         }
 
@@ -410,8 +427,12 @@ class Administrating:
         found = await (await self._admin()).list_consumer_group_offsets(arguments["group"])
         return {
             "offsets": [
-                {"topic": one.topic, "partition": one.partition, "offset": found[one].offset}
-                for one in sorted(found)
+                {
+                    "topic": partition.topic,
+                    "partition": partition.partition,
+                    "offset": found[partition].offset,
+                }
+                for partition in sorted(found)
             ]
         }
 
@@ -420,7 +441,7 @@ class Administrating:
         return {
             "cluster_id": found["cluster_id"],
             "controller": found["controller_id"],
-            "brokers": sorted(one["node_id"] for one in found["brokers"]),
+            "brokers": sorted(broker["node_id"] for broker in found["brokers"]),
         }
 
     async def close(self) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from brokers import VARIABLE, wanted
+from brokers import VARIABLE, wanted_security
 from serve import Arguments, serve
 
 HOST = "127.0.0.1"
@@ -117,7 +117,7 @@ class Registry:
 
 def secured() -> dict[str, str]:
     """Settings of its Kafka clients: in a file, for their names are none for an environment."""
-    properties = wanted().get("properties")
+    properties = wanted_security().get("properties")
     if not properties:
         return {}
     directory = Path(os.environ[VARIABLE]).parent  # which the suite removes

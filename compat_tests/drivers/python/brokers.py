@@ -30,7 +30,7 @@ FILES = {"ca": "ssl_cafile", "certificate": "ssl_certfile", "key": "ssl_keyfile"
 
 
 @cache
-def wanted() -> Mapping[str, Any]:
+def wanted_security() -> Mapping[str, Any]:
     """What the suite asks for; nothing if the brokers want neither TLS nor a login."""
     path = os.environ.get(VARIABLE)
     found: dict[str, Any] = {} if path is None else json.loads(Path(path).read_text())
@@ -38,7 +38,7 @@ def wanted() -> Mapping[str, Any]:
 
 
 def for_librdkafka() -> dict[str, str]:
-    security = wanted()
+    security = wanted_security()
     found = {} if CLIENT_ID is None else {"client.id": CLIENT_ID}
     if not security:
         return found
@@ -51,14 +51,14 @@ def for_librdkafka() -> dict[str, str]:
 
 
 def for_kafka_python() -> dict[str, Any]:
-    security = wanted()
+    security = wanted_security()
     names = {"protocol": "security_protocol", "check_hostname": "ssl_check_hostname"}
     names |= FILES | LOGIN
     return _named() | {names[name]: value for name, value in security.items() if name in names}
 
 
 def for_aiokafka() -> dict[str, Any]:
-    security = wanted()
+    security = wanted_security()
     names = {"protocol": "security_protocol", **LOGIN}
     found = _named() | {names[name]: value for name, value in security.items() if name in names}
     context = tls_context()
@@ -71,7 +71,7 @@ def _named() -> dict[str, Any]:
 
 def tls_context() -> ssl.SSLContext | None:
     """None without TLS."""
-    security = wanted()
+    security = wanted_security()
     if not security.get("protocol", "").endswith("SSL"):
         return None
     context = ssl.create_default_context(cafile=security.get("ca"))

@@ -58,8 +58,8 @@ class Producing:
         try:
             await self._producer.flush()
         except Exception as failure:  # of all that is still to be delivered
-            sent = [one if is_done(one) else failure for one in sent]
-        return {"placed": [placed_as_json(await outcome_of(one)) for one in sent]}
+            sent = [delivery if is_done(delivery) else failure for delivery in sent]
+        return {"placed": [placed_as_json(await outcome_of(delivery)) for delivery in sent]}
 
     async def _sent(self, topic: str, record: Arguments) -> Any:
         try:
@@ -141,8 +141,8 @@ class Consuming:
 
     async def poll(self, arguments: Arguments) -> dict[str, Any]:
         count, until = arguments["records"], time.monotonic() + arguments["timeout_ms"] / 1000
-        while (wanted := self._kept.wants(count)) and (left_s := until - time.monotonic()) > 0:
-            self._kept.messages += await self._consumer.consume(wanted, left_s)
+        while (missing := self._kept.wants(count)) and (left_s := until - time.monotonic()) > 0:
+            self._kept.messages += await self._consumer.consume(missing, left_s)
         return {"records": self._kept.take(count)}
 
     async def assignment(self, arguments: Arguments) -> dict[str, Any]:
@@ -184,8 +184,8 @@ class Consuming:
         return {"offsets": times_as_json(found)}
 
     async def ends(self, arguments: Arguments) -> dict[str, Any]:
-        asked = partitions_of(arguments)
-        found = [await self._consumer.get_watermark_offsets(one) for one in asked]
+        partitions = partitions_of(arguments)
+        found = [await self._consumer.get_watermark_offsets(partition) for partition in partitions]
         return {"ends": [{"earliest": first, "latest": end} for first, end in found]}
 
     async def partitions(self, topic: str) -> list[int]:

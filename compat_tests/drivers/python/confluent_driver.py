@@ -167,8 +167,8 @@ class Consuming:
 
     def poll(self, arguments: Arguments) -> dict[str, Any]:
         count, until = arguments["records"], time.monotonic() + arguments["timeout_ms"] / 1000
-        while (wanted := self._kept.wants(count)) and (left_s := until - time.monotonic()) > 0:
-            self._kept.messages += self._consumer.consume(wanted, left_s)
+        while (missing := self._kept.wants(count)) and (left_s := until - time.monotonic()) > 0:
+            self._kept.messages += self._consumer.consume(missing, left_s)
         return {"records": self._kept.take(count)}
 
     def assignment(self, arguments: Arguments) -> dict[str, Any]:
@@ -210,7 +210,10 @@ class Consuming:
         return {"offsets": times_as_json(found)}
 
     def ends(self, arguments: Arguments) -> dict[str, Any]:
-        found = [self._consumer.get_watermark_offsets(one) for one in partitions_of(arguments)]
+        found = [
+            self._consumer.get_watermark_offsets(partition)
+            for partition in partitions_of(arguments)
+        ]
         return {"ends": [{"earliest": first, "latest": end} for first, end in found]}
 
     def partitions(self, topic: str) -> list[int]:
@@ -276,12 +279,12 @@ class Administrating:
         return {
             "partitions": [
                 {
-                    "partition": one.id,
-                    "leader": one.leader.id,
-                    "replicas": [node.id for node in one.replicas],
-                    "isr": [node.id for node in one.isr],
+                    "partition": partition.id,
+                    "leader": partition.leader.id,
+                    "replicas": [node.id for node in partition.replicas],
+                    "isr": [node.id for node in partition.isr],
                 }
-                for one in sorted(found.partitions, key=lambda one: one.id)
+                for partition in sorted(found.partitions, key=lambda partition: partition.id)
             ]
         }
 
@@ -314,7 +317,7 @@ class Administrating:
         found = self._admin.list_consumer_groups().result()
         for failure in found.errors:
             raise failure
-        return {"groups": sorted(one.group_id for one in found.valid)}
+        return {"groups": sorted(group.group_id for group in found.valid)}
 
     def describe_group(self, arguments: Arguments) -> dict[str, Any]:
         group = the_result(self._admin.describe_consumer_groups([arguments["group"]]))
@@ -322,10 +325,10 @@ class Administrating:
             "state": STATES.get(group.state, group.state.name),
             "members": [
                 {
-                    "client_id": one.client_id,
-                    "partitions": partitions_as_json(one.assignment.topic_partitions),
+                    "client_id": member.client_id,
+                    "partitions": partitions_as_json(member.assignment.topic_partitions),
                 }
-                for one in group.members
+                for member in group.members
             ],
         }
 
@@ -334,12 +337,16 @@ class Administrating:
         return {}
 
     def group_offsets(self, arguments: Arguments) -> dict[str, Any]:
-        asked = ConsumerGroupTopicPartitions(arguments["group"])
-        found = the_result(self._admin.list_consumer_group_offsets([asked]))
+        group = ConsumerGroupTopicPartitions(arguments["group"])
+        found = the_result(self._admin.list_consumer_group_offsets([group]))
         return {
             "offsets": [
-                {"topic": one.topic, "partition": one.partition, "offset": one.offset}
-                for one in sorted(checked(found.topic_partitions))
+                {
+                    "topic": partition.topic,
+                    "partition": partition.partition,
+                    "offset": partition.offset,
+                }
+                for partition in sorted(checked(found.topic_partitions))
             ]
         }
 

@@ -126,59 +126,71 @@ def placed_as_json(outcome: Any) -> dict[str, Any]:
     }
 
 
-def partition_of(one: Arguments) -> TopicPartition:
-    return TopicPartition(one["topic"], one["partition"])
+def partition_of(arguments: Arguments) -> TopicPartition:
+    return TopicPartition(arguments["topic"], arguments["partition"])
 
 
 def partitions_of(arguments: Arguments) -> list[TopicPartition]:
-    return [partition_of(one) for one in arguments["partitions"]]
+    return [partition_of(partition) for partition in arguments["partitions"]]
 
 
 def starts_of(arguments: Arguments) -> list[TopicPartition]:
     """Partitions with the offsets from which to read them."""
     return [
-        TopicPartition(one["topic"], one["partition"], OFFSETS.get(one["offset"], one["offset"]))
-        for one in arguments["partitions"]
+        TopicPartition(
+            partition["topic"],
+            partition["partition"],
+            OFFSETS.get(partition["offset"], partition["offset"]),
+        )
+        for partition in arguments["partitions"]
     ]
 
 
 def offsets_of(arguments: Arguments) -> list[TopicPartition]:
     """Partitions with offsets to commit."""
     return [
-        TopicPartition(one["topic"], one["partition"], one["offset"], one.get("metadata", ""))
-        for one in arguments["offsets"]
+        TopicPartition(
+            commit["topic"], commit["partition"], commit["offset"], commit.get("metadata", "")
+        )
+        for commit in arguments["offsets"]
     ]
 
 
 def times_of(arguments: Arguments) -> list[TopicPartition]:
     """Partitions with times, which the library wants in the place of offsets."""
     return [
-        TopicPartition(one["topic"], one["partition"], one["timestamp"])
-        for one in arguments["partitions"]
+        TopicPartition(partition["topic"], partition["partition"], partition["timestamp"])
+        for partition in arguments["partitions"]
     ]
 
 
 def checked(partitions: Sequence[TopicPartition]) -> Sequence[TopicPartition]:
     """A result, each partition of which may have an error of its own."""
-    for one in partitions:
-        if one.error is not None:
-            raise KafkaException(one.error)
+    for partition in partitions:
+        if partition.error is not None:
+            raise KafkaException(partition.error)
     return partitions
 
 
 def partitions_as_json(partitions: Sequence[TopicPartition]) -> list[dict[str, Any]]:
-    return [{"topic": one.topic, "partition": one.partition} for one in sorted(partitions)]
+    return [
+        {"topic": partition.topic, "partition": partition.partition}
+        for partition in sorted(partitions)
+    ]
 
 
 def committed_as_json(partitions: Sequence[TopicPartition]) -> list[dict[str, Any]]:
     return [
-        {"offset": known(one.offset), "metadata": one.metadata or ""} for one in checked(partitions)
+        {"offset": known(partition.offset), "metadata": partition.metadata or ""}
+        for partition in checked(partitions)
     ]
 
 
 def times_as_json(partitions: Sequence[TopicPartition]) -> list[dict[str, Any]]:
     """The library does not tell the timestamps of what it found."""
-    return [{"offset": known(one.offset), "timestamp": None} for one in checked(partitions)]
+    return [
+        {"offset": known(partition.offset), "timestamp": None} for partition in checked(partitions)
+    ]
 
 
 def known(offset: int) -> int | None:
@@ -221,7 +233,9 @@ class Kept:
         """Forget the records of a partition."""
         place = (partition.topic, partition.partition)
         self.messages = [
-            one for one in self.messages if one.error() or (one.topic(), one.partition()) != place
+            message
+            for message in self.messages
+            if message.error() or (message.topic(), message.partition()) != place
         ]
 
 

@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from brokers import for_librdkafka, tls_context, wanted
+from brokers import for_librdkafka, tls_context, wanted_security
 from faststream import AckPolicy, FastStream
 from faststream.security import BaseSecurity, SASLPlaintext, SASLScram256, SASLScram512
 from pydantic import BaseModel
@@ -38,8 +38,8 @@ def bill_of(order: Order) -> Bill:
 def security(library: str) -> dict[str, Any]:
     """Arguments of its brokers, if there is TLS or a login; on librdkafka, what TLS needs is given
     in that one's settings."""
-    asked = wanted()
-    if not asked:
+    requested = wanted_security()
+    if not requested:
         return {}
     context = tls_context()
     shared: dict[str, Any] = {"use_ssl": context is not None}
@@ -49,10 +49,10 @@ def security(library: str) -> dict[str, Any]:
         more = {"config": {name: settings[name] for name in settings if name.startswith("ssl.")}}
     else:
         shared["ssl_context"] = context
-    if "mechanism" not in asked:
+    if "mechanism" not in requested:
         return {"security": BaseSecurity(**shared), **more}
-    login = LOGINS[asked["mechanism"]]
-    return {"security": login(asked["user"], asked["password"], **shared), **more}
+    login = LOGINS[requested["mechanism"]]
+    return {"security": login(requested["user"], requested["password"], **shared), **more}
 
 
 def application(

@@ -133,14 +133,14 @@ class Administrating:
 
     def list_topics(self, _: Arguments) -> dict[str, Any]:
         found = self._admin.describe_topics()
-        return {"topics": sorted(one["topic"] for one in found if not one["is_internal"])}
+        return {"topics": sorted(topic["topic"] for topic in found if not topic["is_internal"])}
 
     def describe_topic(self, arguments: Arguments) -> dict[str, Any]:
         (topic,) = self._admin.describe_topics([arguments["topic"]])
         check(topic["error_code"], arguments["topic"])
-        found = sorted(topic["partitions"], key=lambda one: one["partition"])
+        found = sorted(topic["partitions"], key=lambda partition: partition["partition"])
         names = ("partition", "leader", "replicas", "isr")
-        return {"partitions": [{name: one[name] for name in names} for one in found]}
+        return {"partitions": [{name: partition[name] for name in names} for partition in found]}
 
     def describe_configs(self, arguments: Arguments) -> dict[str, Any]:
         resource = ConfigResource(ConfigResourceType.TOPIC, arguments["topic"])
@@ -148,7 +148,9 @@ class Administrating:
         (found,) = response.to_object()["resources"]
         check(found["error_code"], found["error_message"] or "")
         return {
-            "configs": {one["config_names"]: one["config_value"] for one in found["config_entries"]}
+            "configs": {
+                config["config_names"]: config["config_value"] for config in found["config_entries"]
+            }
         }
 
     def list_groups(self, _: Arguments) -> dict[str, Any]:
@@ -159,8 +161,8 @@ class Administrating:
         return {
             "state": group.state,
             "members": [
-                {"client_id": one.client_id, "partitions": assigned(one.member_assignment)}
-                for one in group.members
+                {"client_id": member.client_id, "partitions": assigned(member.member_assignment)}
+                for member in group.members
             ],
         }
 
@@ -174,8 +176,12 @@ class Administrating:
         found = self._admin.list_consumer_group_offsets(arguments["group"])
         return {
             "offsets": [
-                {"topic": one.topic, "partition": one.partition, "offset": found[one].offset}
-                for one in sorted(found)
+                {
+                    "topic": partition.topic,
+                    "partition": partition.partition,
+                    "offset": found[partition].offset,
+                }
+                for partition in sorted(found)
             ]
         }
 
@@ -184,7 +190,7 @@ class Administrating:
         return {
             "cluster_id": found["cluster_id"],
             "controller": found["controller_id"],
-            "brokers": sorted(one["node_id"] for one in found["brokers"]),
+            "brokers": sorted(broker["node_id"] for broker in found["brokers"]),
         }
 
     def close(self) -> None:

@@ -118,7 +118,8 @@ class Producing:
 
     def send_offsets(self, arguments: Arguments, group: Any) -> dict[str, Any]:
         offsets = {
-            partition_of(one): offset_and_metadata(one["offset"]) for one in arguments["offsets"]
+            partition_of(commit): offset_and_metadata(commit["offset"])
+            for commit in arguments["offsets"]
         }
         self._producer.send_offsets_to_transaction(offsets, group or arguments["group"])
         return {}
@@ -179,16 +180,16 @@ class Administrating:
         (topic,) = self._admin.describe_topics([arguments["topic"]])
         if topic["error_code"]:
             raise for_code(topic["error_code"])(arguments["topic"])
-        found = sorted(topic["partitions"], key=lambda one: one["partition_index"])
+        found = sorted(topic["partitions"], key=lambda partition: partition["partition_index"])
         return {
             "partitions": [
                 {
-                    "partition": one["partition_index"],
-                    "leader": one["leader_id"],
-                    "replicas": one["replica_nodes"],
-                    "isr": one["isr_nodes"],
+                    "partition": partition["partition_index"],
+                    "leader": partition["leader_id"],
+                    "replicas": partition["replica_nodes"],
+                    "isr": partition["isr_nodes"],
                 }
-                for one in found
+                for partition in found
             ]
         }
 
@@ -216,7 +217,7 @@ class Administrating:
         return {"earliest": found[partition]["low_watermark"]}
 
     def list_groups(self, _: Arguments) -> dict[str, Any]:
-        return {"groups": sorted(one["group_id"] for one in self._admin.list_groups())}
+        return {"groups": sorted(group["group_id"] for group in self._admin.list_groups())}
 
     def describe_group(self, arguments: Arguments) -> dict[str, Any]:
         group = self._admin.describe_groups([arguments["group"]])[arguments["group"]]
@@ -247,8 +248,12 @@ class Administrating:
         found = self._admin.list_group_offsets({arguments["group"]: None})[arguments["group"]]
         return {
             "offsets": [
-                {"topic": one.topic, "partition": one.partition, "offset": found[one].offset}
-                for one in sorted(found)
+                {
+                    "topic": partition.topic,
+                    "partition": partition.partition,
+                    "offset": found[partition].offset,
+                }
+                for partition in sorted(found)
             ]
         }
 
@@ -257,7 +262,7 @@ class Administrating:
         return {
             "cluster_id": found["cluster_id"],
             "controller": found["controller_id"],
-            "brokers": sorted(one["broker_id"] for one in found["brokers"]),
+            "brokers": sorted(broker["broker_id"] for broker in found["brokers"]),
         }
 
     def close(self) -> None:

@@ -16,16 +16,19 @@ TIMESTAMP_TYPES = {0: "create", 1: "append"}
 NO_EPOCH = -1
 
 
-def partition_of(one: Arguments) -> TopicPartition:
-    return TopicPartition(one["topic"], one["partition"])
+def partition_of(arguments: Arguments) -> TopicPartition:
+    return TopicPartition(arguments["topic"], arguments["partition"])
 
 
 def partitions_of(arguments: Arguments) -> list[TopicPartition]:
-    return [partition_of(one) for one in arguments["partitions"]]
+    return [partition_of(partition) for partition in arguments["partitions"]]
 
 
 def partitions_as_json(partitions: Any) -> list[dict[str, Any]]:
-    return [{"topic": one.topic, "partition": one.partition} for one in sorted(partitions)]
+    return [
+        {"topic": partition.topic, "partition": partition.partition}
+        for partition in sorted(partitions)
+    ]
 
 
 def error_as_json(failure: Exception) -> dict[str, Any]:
@@ -111,8 +114,8 @@ class Consuming:
     def assign(self, arguments: Arguments) -> dict[str, Any]:
         self._kept = []
         self._consumer.assign(partitions_of(arguments))
-        for one in arguments["partitions"]:
-            partition, offset = partition_of(one), one["offset"]
+        for start in arguments["partitions"]:
+            partition, offset = partition_of(start), start["offset"]
             if offset == "earliest":
                 self._consumer.seek_to_beginning(partition)
             elif offset == "latest":
@@ -140,7 +143,7 @@ class Consuming:
 
     def seek(self, arguments: Arguments) -> dict[str, Any]:
         partition = partition_of(arguments)
-        self._kept = [one for one in self._kept if place_of(one) != partition]
+        self._kept = [record for record in self._kept if place_of(record) != partition]
         self._consumer.seek(partition, arguments["offset"])
         return {}
 
@@ -161,40 +164,52 @@ class Consuming:
             return {}
         self._consumer.commit(
             {
-                partition_of(one): offset_and_metadata(one["offset"], one.get("metadata", ""))
-                for one in arguments["offsets"]
+                partition_of(commit): offset_and_metadata(
+                    commit["offset"], commit.get("metadata", "")
+                )
+                for commit in arguments["offsets"]
             }
         )
         return {}
 
     def committed(self, arguments: Arguments) -> dict[str, Any]:
-        found = [self._consumer.committed(one, metadata=True) for one in partitions_of(arguments)]
+        found = [
+            self._consumer.committed(partition, metadata=True)
+            for partition in partitions_of(arguments)
+        ]
         return {
             "offsets": [
                 {"offset": None, "metadata": ""}
-                if one is None
-                else {"offset": one.offset, "metadata": one.metadata}
-                for one in found
+                if committed is None
+                else {"offset": committed.offset, "metadata": committed.metadata}
+                for committed in found
             ]
         }
 
     def offsets_for_times(self, arguments: Arguments) -> dict[str, Any]:
-        asked = {partition_of(one): one["timestamp"] for one in arguments["partitions"]}
-        found = self._consumer.offsets_for_times(asked)
+        timestamps = {
+            partition_of(partition): partition["timestamp"] for partition in arguments["partitions"]
+        }
+        found = self._consumer.offsets_for_times(timestamps)
         return {
             "offsets": [
                 {"offset": None, "timestamp": None}
-                if found[one] is None
-                else {"offset": found[one].offset, "timestamp": found[one].timestamp}
-                for one in partitions_of(arguments)
+                if found[partition] is None
+                else {"offset": found[partition].offset, "timestamp": found[partition].timestamp}
+                for partition in partitions_of(arguments)
             ]
         }
 
     def ends(self, arguments: Arguments) -> dict[str, Any]:
-        asked = partitions_of(arguments)
-        earliest = self._consumer.beginning_offsets(asked)
-        latest = self._consumer.end_offsets(asked)
-        return {"ends": [{"earliest": earliest[one], "latest": latest[one]} for one in asked]}
+        partitions = partitions_of(arguments)
+        earliest = self._consumer.beginning_offsets(partitions)
+        latest = self._consumer.end_offsets(partitions)
+        return {
+            "ends": [
+                {"earliest": earliest[partition], "latest": latest[partition]}
+                for partition in partitions
+            ]
+        }
 
     def partitions(self, topic: str) -> Any:
         return self._consumer.partitions_for_topic(topic)

@@ -156,8 +156,8 @@ class Producing:
         placed: list[Any] = [None] * len(records)
         for numbers in runs_of(records):
             found = self._run(arguments["topic"], [records[number] for number in numbers])
-            for number, one in zip(numbers, found, strict=True):
-                placed[number] = one
+            for number, outcome in zip(numbers, found, strict=True):
+                placed[number] = outcome
         return {"placed": placed}
 
     def _run(self, topic: str, records: Sequence[Arguments]) -> list[dict[str, Any]]:
@@ -167,7 +167,7 @@ class Producing:
         except ValueError as failure:
             return [{"error": error_as_json(failure)} for _ in records]
         said = self._kcat.feed(data, "-P", "-t", topic, "-vvv", *self._options, *options)
-        found = [outcome_as_json(one) for one in OUTCOME.finditer(said)][: len(records)]
+        found = [outcome_as_json(outcome) for outcome in OUTCOME.finditer(said)][: len(records)]
         missing = len(records) - len(found)
         return [*found, *[{"error": error_as_json(last_error(said))} for _ in range(missing)]]
 
@@ -261,9 +261,9 @@ class Consuming:
 
     def assign(self, arguments: Arguments) -> dict[str, Any]:
         self.close()
-        for one in arguments["partitions"]:
-            offset = OFFSETS.get(one["offset"], str(one["offset"]))
-            place = ("-t", one["topic"], "-p", str(one["partition"]), "-o", offset)
+        for partition in arguments["partitions"]:
+            offset = OFFSETS.get(partition["offset"], str(partition["offset"]))
+            place = ("-t", partition["topic"], "-p", str(partition["partition"]), "-o", offset)
             process = self._kcat.start("-C", *place, "-J", "-u", "-q", *self._options)
             self._readers.append(Reader(process, self._found))
         return {}
@@ -282,21 +282,30 @@ class Consuming:
         return {"records": records}
 
     def offsets_for_times(self, arguments: Arguments) -> dict[str, Any]:
-        found = [self._offset(one, one["timestamp"]) for one in arguments["partitions"]]
+        found = [
+            self._offset(partition, partition["timestamp"]) for partition in arguments["partitions"]
+        ]
         return {
-            "offsets": [{"offset": None if one < 0 else one, "timestamp": None} for one in found]
+            "offsets": [
+                {"offset": None if offset < 0 else offset, "timestamp": None} for offset in found
+            ]
         }
 
     def ends(self, arguments: Arguments) -> dict[str, Any]:
         return {
             "ends": [
-                {"earliest": self._offset(one, EARLIEST), "latest": self._offset(one, LATEST)}
-                for one in arguments["partitions"]
+                {
+                    "earliest": self._offset(partition, EARLIEST),
+                    "latest": self._offset(partition, LATEST),
+                }
+                for partition in arguments["partitions"]
             ]
         }
 
-    def _offset(self, one: Arguments, time_ms: int) -> int:
-        said = self._kcat.ask("-Q", "-t", f"{one['topic']}:{one['partition']}:{time_ms}")
+    def _offset(self, partition: Arguments, time_ms: int) -> int:
+        said = self._kcat.ask(
+            "-Q", "-t", f"{partition['topic']}:{partition['partition']}:{time_ms}"
+        )
         found = FOUND.search(said)
         if found is None:
             raise KcatError(said)
@@ -339,30 +348,30 @@ class Listing:
 
     def list_topics(self, _: Arguments) -> dict[str, Any]:
         found = json.loads(self._kcat.ask("-L", "-J"))
-        return {"topics": sorted(one["topic"] for one in found["topics"])}
+        return {"topics": sorted(topic["topic"] for topic in found["topics"])}
 
     def describe_topic(self, arguments: Arguments) -> dict[str, Any]:
         return {
             "partitions": [
                 {
-                    "partition": one["partition"],
-                    "leader": one["leader"],
-                    "replicas": [replica["id"] for replica in one["replicas"]],
-                    "isr": [replica["id"] for replica in one["isrs"]],
+                    "partition": partition["partition"],
+                    "leader": partition["leader"],
+                    "replicas": [replica["id"] for replica in partition["replicas"]],
+                    "isr": [replica["id"] for replica in partition["isrs"]],
                 }
-                for one in self._partitions(arguments["topic"])
+                for partition in self._partitions(arguments["topic"])
             ]
         }
 
     def partitions(self, arguments: Arguments) -> dict[str, Any]:
         found = self._partitions(arguments["topic"])
-        return {"partitions": [one["partition"] for one in found]}
+        return {"partitions": [partition["partition"] for partition in found]}
 
     def _partitions(self, topic: str) -> list[Any]:
         (found,) = json.loads(self._kcat.ask("-L", "-J", "-t", topic))["topics"]
         if "error" in found:
             raise KcatError(found["error"])
-        return sorted(found["partitions"], key=lambda one: one["partition"])
+        return sorted(found["partitions"], key=lambda partition: partition["partition"])
 
 
 def version() -> str:

@@ -17,8 +17,8 @@ def tables() -> tuple[Cases, ...]:
     come last."""
     found: dict[str, Cases] = {}
     for package in (importlib.import_module(__name__), sequences):
-        for one in modules(package):
-            if isinstance(cases := getattr(one, "CASES", None), Cases):
+        for module in modules(package):
+            if isinstance(cases := getattr(module, "CASES", None), Cases):
                 found.setdefault(cases.api, Cases(cases.api)).cases += cases.cases
     for merged in found.values():
         names = [case.name for case in merged.cases]
@@ -35,7 +35,7 @@ def modules(package: ModuleType) -> list[ModuleType]:
 
 def table_of(api: str) -> Cases:
     """The cases of one API, by its key or name."""
-    found = [one for one in tables() if api in (one.api, str(one.key))]
+    found = [cases for cases in tables() if api in (cases.api, str(cases.key))]
     if not found:
         raise SystemExit(f"no such API: {api}")
     return found[0]

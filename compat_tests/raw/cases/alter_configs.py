@@ -216,8 +216,8 @@ def a_config_of_a_subscription(on: Ground) -> Values:
 
 @CASES.case(topics=[PLAIN])
 def a_resource_twice(on: Ground) -> Script:
-    one = resource(TOPIC, on.topic, ("retention.ms", "1"))
-    yield on.ask(**altering(one, one, validate_only=True), within_s=NEVER_ANSWERED_S)
+    altered = resource(TOPIC, on.topic, ("retention.ms", "1"))
+    yield on.ask(**altering(altered, altered, validate_only=True), within_s=NEVER_ANSWERED_S)
 
 
 @CASES.case(topics=[])

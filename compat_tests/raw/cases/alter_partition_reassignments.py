@@ -20,33 +20,35 @@ BROKER = None
 Target = Sequence[int | None] | None
 """Replicas, in which None stands for the broker; None to call a reassignment off."""
 
-Asked = Sequence[tuple[str | None, Sequence[tuple[int, Target]] | None]]
+Requested = Sequence[tuple[str | None, Sequence[tuple[int, Target]] | None]]
 
 
-def request(on: Ground, asked: Asked, **more: Any) -> Values:
-    known = {one.label for one in on.case.topics}
+def request(on: Ground, requested: Requested, **more: Any) -> Values:
+    known = {topic.label for topic in on.case.topics}
 
     def partition(index: int, target: Target) -> dict[str, Any]:
         replicas = None
         if target is not None:
-            replicas = [on.broker_id if one is None else one for one in target]
+            replicas = [on.broker_id if replica is None else replica for replica in target]
         return {"partition_index": index, "replicas": replicas}
 
     topics = [
         {
             "name": on.name(name) if name in known and name is not None else name,
-            "partitions": None if partitions is None else [partition(*one) for one in partitions],
+            "partitions": None
+            if partitions is None
+            else [partition(*reassignment) for reassignment in partitions],
         }
-        for name, partitions in asked
+        for name, partitions in requested
     ]
     return {"timeout_ms": 60_000, "topics": topics, **more}
 
 
-def asking(asked: Asked, **more: Any) -> Function:
-    return lambda on: request(on, asked, **more)
+def asking(requested: Requested, **more: Any) -> Function:
+    return lambda on: request(on, requested, **more)
 
 
-ASKED: dict[str, Asked] = {
+REQUESTED: dict[str, Requested] = {
     "where it is": [("two", [(0, [BROKER])])],
     "where they are": [("two", [(1, [BROKER]), (0, [BROKER])]), ("one", [(0, [BROKER])])],
     "nothing": [],
@@ -72,11 +74,11 @@ ASKED: dict[str, Asked] = {
     "the topic of KRaft": [("__cluster_metadata", [(0, [BROKER])])],
 }
 
-for name, asked in ASKED.items():
-    CASES.add(name, asking(asked), topics=[TWO, ONE])
+for name, requested in REQUESTED.items():
+    CASES.add(name, asking(requested), topics=[TWO, ONE])
     CASES.add(
         f"{name}, without a change of the number",
-        asking(asked, allow_replication_factor_change=False),
+        asking(requested, allow_replication_factor_change=False),
         since=CHANGE_SINCE,
         topics=[TWO, ONE],
     )
@@ -85,13 +87,13 @@ for timeout_ms in (0, -1, -(2**31)):
     for name in ("nothing", "no partitions", "good and bad ones", "no such topic"):
         CASES.add(
             f"timeout {timeout_ms}: {name}",
-            asking(ASKED[name], timeout_ms=timeout_ms),
+            asking(REQUESTED[name], timeout_ms=timeout_ms),
             topics=[TWO, ONE],
         )
 
 CASES.add(
     "no time, without a change of the number",
-    asking(ASKED["where it is"], timeout_ms=0, allow_replication_factor_change=False),
+    asking(REQUESTED["where it is"], timeout_ms=0, allow_replication_factor_change=False),
     since=CHANGE_SINCE,
     topics=[TWO],
 )
@@ -108,4 +110,4 @@ CASES.add("null topics", lambda on: {"timeout_ms": 60_000, "topics": None}, topi
 CASES.add("a null name", asking([(None, [(0, None)])]), topics=[])
 CASES.add("null partitions", asking([("one", None)]), topics=[ONE])
 
-add_frames(CASES, lambda on: request(on, ASKED["where it is"]), topics=[TWO])
+add_frames(CASES, lambda on: request(on, REQUESTED["where it is"]), topics=[TWO])

@@ -22,12 +22,14 @@ BROKER = None
 Assigned = Sequence[Sequence[int | None]] | None
 
 
-def wanted(on: Ground, name: str | None, count: int, assigned: Assigned = None) -> dict[str, Any]:
+def new_partitions(
+    on: Ground, name: str | None, count: int, assigned: Assigned = None
+) -> dict[str, Any]:
     """A topic of a request; in an assignment None stands for the broker."""
     assignments = None
     if assigned is not None:
         assignments = [
-            {"broker_ids": [on.broker_id if one is None else one for one in brokers]}
+            {"broker_ids": [on.broker_id if broker is None else broker for broker in brokers]}
             for brokers in assigned
         ]
     return {"name": name, "count": count, "assignments": assignments}
@@ -39,7 +41,7 @@ def request(*topics: Any, **more: Any) -> Values:
 
 def extending(count: int, assigned: Assigned = None) -> Function:
     def script(on: Ground) -> Script:
-        yield on.ask(**request(wanted(on, on.topic, count, assigned)))
+        yield on.ask(**request(new_partitions(on, on.topic, count, assigned)))
         yield from extended(on, on.topic, count)
 
     return script
@@ -73,7 +75,7 @@ WRONG: Sequence[tuple[str, int, Assigned]] = (
 
 def refused(count: int, assigned: Assigned, *, validate_only: bool) -> Function:
     def case(on: Ground) -> Values:
-        topic = wanted(on, on.topic, count, assigned)
+        topic = new_partitions(on, on.topic, count, assigned)
         return request(topic, validate_only=validate_only)
 
     return case
@@ -85,7 +87,7 @@ for name, count, assigned in WRONG:
 
 
 def named(*names: str | None) -> Function:
-    return lambda on: request(*(wanted(on, name, 3) for name in names))
+    return lambda on: request(*(new_partitions(on, name, 3) for name in names))
 
 
 for bad in ("", ".", "..", "a b", "ä", "x" * 250, "__cluster_metadata"):
@@ -99,7 +101,12 @@ CASES.add("a null name", named(None), topics=[])
 @CASES.case(topics=[Topic("a"), Topic("b", partitions=2), Topic("c")])
 def good_and_bad_ones(on: Ground) -> Script:
     a, b, c = (on.name(label) for label in "abc")
-    topics = [wanted(on, a, 3), wanted(on, b, 2), wanted(on, on.unused("x"), 3), wanted(on, c, 2)]
+    topics = [
+        new_partitions(on, a, 3),
+        new_partitions(on, b, 2),
+        new_partitions(on, on.unused("x"), 3),
+        new_partitions(on, c, 2),
+    ]
     yield on.ask(**request(*topics))
     yield from extended(on, a, 3)
     yield from extended(on, c, 2)
@@ -109,34 +116,36 @@ def good_and_bad_ones(on: Ground) -> Script:
 @CASES.case(topics=[Topic("a"), Topic("b")])
 def a_name_twice(on: Ground) -> Script:
     a, b = on.name("a"), on.name("b")
-    yield on.ask(**request(wanted(on, a, 2), wanted(on, b, 2), wanted(on, a, 3)))
+    yield on.ask(
+        **request(new_partitions(on, a, 2), new_partitions(on, b, 2), new_partitions(on, a, 3))
+    )
     yield from extended(on, b, 2)
     yield from made(on, [a])
 
 
-CASES.add("an unknown name twice", lambda on: request(*[wanted(on, "x", 2)] * 2), topics=[])
-CASES.add("a name three times", lambda on: request(*[wanted(on, "x", 2)] * 3), topics=[])
+CASES.add("an unknown name twice", lambda on: request(*[new_partitions(on, "x", 2)] * 2), topics=[])
+CASES.add("a name three times", lambda on: request(*[new_partitions(on, "x", 2)] * 3), topics=[])
 CASES.add("nothing", lambda on: request(), topics=[])
 
 
 @CASES.case(topics=[TWO])
 def twice_in_a_row(on: Ground) -> Script:
     for count in (4, 4, 3, 6):
-        yield on.ask(**request(wanted(on, on.topic, count)))
+        yield on.ask(**request(new_partitions(on, on.topic, count)))
         yield from extended(on, on.topic, max(4, count))
 
 
 @CASES.case(topics=[TWO])
 def validating(on: Ground) -> Script:
-    yield on.ask(**request(wanted(on, on.topic, 9), validate_only=True))
-    assigned = wanted(on, on.topic, 3, [[BROKER]])
+    yield on.ask(**request(new_partitions(on, on.topic, 9), validate_only=True))
+    assigned = new_partitions(on, on.topic, 3, [[BROKER]])
     yield on.ask(**request(assigned, validate_only=True))
     yield from made(on, [on.topic])
 
 
 @CASES.case(topics=[TWO])
 def and_write_to_the_new_one(on: Ground) -> Script:
-    yield on.ask(**request(wanted(on, on.topic, 3)), compared=False)
+    yield on.ask(**request(new_partitions(on, on.topic, 3)), compared=False)
     yield from extended(on, on.topic, 3)
     yield on.other("Produce", 8, **_producing(on.topic))
     offsets = {"name": on.topic, "partitions": [{"partition_index": 2, "timestamp": -1}]}
@@ -154,18 +163,22 @@ def _producing(topic: str) -> Values:
 
 @CASES.case(topics=[SHARED])
 def more_than_one_request_may_make(on: Ground) -> Values:
-    return request(wanted(on, on.topic, 10_003), validate_only=True)
+    return request(new_partitions(on, on.topic, 10_003), validate_only=True)
 
 
 @CASES.case(topics=[SHARED])
 def as_many_as_one_request_may_make(on: Ground) -> Values:
-    return request(wanted(on, on.topic, 10_002), validate_only=True)
+    return request(new_partitions(on, on.topic, 10_002), validate_only=True)
 
 
 def without_time(timeout_ms: int) -> Function:
     def script(on: Ground) -> Script:
         x = on.unused("x")
-        topics = [wanted(on, on.topic, 5), wanted(on, x, 1), wanted(on, x, 2)]
+        topics = [
+            new_partitions(on, on.topic, 5),
+            new_partitions(on, x, 1),
+            new_partitions(on, x, 2),
+        ]
         yield on.ask(**request(*topics, timeout_ms=timeout_ms))
         yield on.ask(**request(*topics[1:], timeout_ms=timeout_ms))
         yield on.ask(**request(timeout_ms=timeout_ms))
@@ -182,8 +195,8 @@ CASES.add("null topics", lambda on: {**request(), "topics": None}, topics=[])
 
 @CASES.case(topics=[SHARED])
 def null_brokers(on: Ground) -> Values:
-    topic = wanted(on, on.topic, 3)
+    topic = new_partitions(on, on.topic, 3)
     return request(topic | {"assignments": [{"broker_ids": None}]})
 
 
-add_frames(CASES, lambda on: request(wanted(on, on.unused("x"), 3)), topics=[])
+add_frames(CASES, lambda on: request(new_partitions(on, on.unused("x"), 3)), topics=[])

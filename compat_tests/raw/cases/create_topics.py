@@ -40,9 +40,9 @@ def creating(*describe: Describe, many: bool = False) -> Function:
     def script(on: Ground) -> Script:
         if many:
             on.needs_limit()
-        topics = [one(on) for one in describe]
+        topics = [description(on) for description in describe]
         answer = yield on.ask(**request(*topics))
-        created = [one["name"] for one in answer["topics"] if not one["error_code"]]
+        created = [topic["name"] for topic in answer["topics"] if not topic["error_code"]]
         yield from made(on, created)
 
     return script
@@ -63,7 +63,7 @@ def new(
         topic["assignments"] = [
             {
                 "partition_index": index,
-                "broker_ids": [on.broker_id if one is None else one for one in brokers],
+                "broker_ids": [on.broker_id if broker is None else broker for broker in brokers],
             }
             for index, brokers in assigned
         ]
@@ -166,8 +166,8 @@ ASSIGNMENTS: Mapping[str, Sequence[tuple[int, Sequence[int | None]]]] = {
     "a partition twice, the first wrong": [(0, [ANOTHER]), (0, [BROKER])],
 }
 
-for what, assigned in ASSIGNMENTS.items():
-    add(f"assigned: {what}", new(-1, -1, assigned=assigned))
+for how, assigned in ASSIGNMENTS.items():
+    add(f"assigned: {how}", new(-1, -1, assigned=assigned))
 
 for partitions, replicas in ((1, -1), (-1, 1), (1, 1), (0, -1), (-1, 0)):
     add(
@@ -266,11 +266,11 @@ WRONG: Mapping[str, Any] = {
     "too many replicas": {"replicas": 5},
 }
 
-for what, wrong in WRONG.items():
-    add(f"there already, and {what}", there(**wrong))
-    add(f"a bad name, and {what}", named("a b", **wrong))
-    add(f"an unknown setting, and {what}", new(**{"configs": [("no.such", "1")], **wrong}))
-    add(f"a null setting, and {what}", new(**{"configs": [("a", None)], **wrong}))
+for fault, wrong in WRONG.items():
+    add(f"there already, and {fault}", there(**wrong))
+    add(f"a bad name, and {fault}", named("a b", **wrong))
+    add(f"an unknown setting, and {fault}", new(**{"configs": [("no.such", "1")], **wrong}))
+    add(f"a null setting, and {fault}", new(**{"configs": [("a", None)], **wrong}))
 
 # -- validating only, time ------------------------------------------------------------------
 

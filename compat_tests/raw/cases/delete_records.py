@@ -52,14 +52,14 @@ def seen(on: Ground) -> Script:
         MAX_TIMESTAMP,
         *range(BASE_TIMESTAMP_MS, BASE_TIMESTAMP_MS + 60, 10),
     ):
-        asked = list_offsets.asking(list_offsets.asked(on.topic, special))
-        yield on.other("ListOffsets", 7, **asked)
+        lookup = list_offsets.asking(list_offsets.topic_at(on.topic, special))
+        yield on.other("ListOffsets", 7, **lookup)
     for offset in range(8):
-        wanted = fetch.fetching([fetch.of(on, label, fetch.partition(offset=offset))])
-        yield on.other("Fetch", 12, **wanted)
+        reading = fetch.fetching([fetch.of(on, label, fetch.partition(offset=offset))])
+        yield on.other("Fetch", 12, **reading)
     partition = {"partition": 0, "current_leader_epoch": -1, "leader_epoch": 0}
-    asked = {"topic": on.topic, "partitions": [partition]}
-    yield on.other("OffsetForLeaderEpoch", 4, replica_id=-1, topics=[asked])
+    lookup = {"topic": on.topic, "partitions": [partition]}
+    yield on.other("OffsetForLeaderEpoch", 4, replica_id=-1, topics=[lookup])
 
 
 for offset in (*range(9), HIGH_WATERMARK, -2, -(2**63), 2**63 - 1):

@@ -24,17 +24,17 @@ A, B, C = Topic("a"), Topic("b", partitions=3), Topic("c")
 
 def request(on: Ground, names: Sequence[str | None], **more: Any) -> Values:
     """Topics by name, in the field that the version has."""
-    asked: dict[str, Any] = {"timeout_ms": 60_000}
+    fields: dict[str, Any] = {"timeout_ms": 60_000}
     if on.version < IDS_SINCE:
-        asked["topic_names"] = list(names)
+        fields["topic_names"] = list(names)
     else:
-        asked["topics"] = [{"name": name, "topic_id": None} for name in names]
-    return {**asked, **more}
+        fields["topics"] = [{"name": name, "topic_id": None} for name in names]
+    return {**fields, **more}
 
 
 def by_id(*topics: tuple[str | None, UUID | None], **more: Any) -> Values:
-    asked = [{"name": name, "topic_id": topic_id} for name, topic_id in topics]
-    return {"timeout_ms": 60_000, "topics": asked, **more}
+    requested = [{"name": name, "topic_id": topic_id} for name, topic_id in topics]
+    return {"timeout_ms": 60_000, "topics": requested, **more}
 
 
 def deleting(names: Callable[[Ground], Sequence[str]], expect: Sequence[str] = ()) -> Function:
@@ -49,7 +49,9 @@ def deleting(names: Callable[[Ground], Sequence[str]], expect: Sequence[str] = (
 
 def left(on: Ground, deleted: Sequence[str]) -> Script:
     """What is left of the case's topics."""
-    kept = [one.label for one in on.case.topics if one.label not in deleted and not one.shared]
+    kept = [
+        topic.label for topic in on.case.topics if topic.label not in deleted and not topic.shared
+    ]
     yield from gone(
         on, [on.name(label) for label in deleted], kept=[on.name(label) for label in kept]
     )

@@ -23,7 +23,7 @@ BOTH = (WRITTEN, EMPTY)
 def choice(**partitions: Sequence[int]) -> Ordinary:
     """Partitions of the shared topics, by label."""
 
-    def asked(on: Ground) -> Values:
+    def request(on: Ground) -> Values:
         return {
             "topics": [
                 {"topic": on.name(label), "partitions": list(indexes)}
@@ -31,7 +31,7 @@ def choice(**partitions: Sequence[int]) -> Ordinary:
             ]
         }
 
-    return asked
+    return request
 
 
 def of(on: Ground, *indexes: int) -> dict[str, Any]:
@@ -41,14 +41,14 @@ def of(on: Ground, *indexes: int) -> dict[str, Any]:
 def until_there(on: Ground) -> Script:
     """Ask until the case's logs are there: Apache Kafka's Metadata lists them earlier."""
     topics = [
-        {"topic": on.name(one.label), "partitions": list(range(one.partitions))}
-        for one in on.case.topics
+        {"topic": on.name(topic.label), "partitions": list(range(topic.partitions))}
+        for topic in on.case.topics
     ]
     for _ in looking():
         answer = yield on.ask(topics=topics, compared=False)
         (directory,) = answer["results"]
         found = sum(len(topic["partitions"]) for topic in directory["topics"])
-        if found == sum(one.partitions for one in on.case.topics):
+        if found == sum(topic.partitions for topic in on.case.topics):
             break
     yield on.ask(topics=topics)
 

@@ -26,7 +26,7 @@ def remembered(*batches: bytearray) -> Topic:
     return Topic(partitions=2, batches=batches)
 
 
-def asked(on: Ground, indexes: Sequence[int] = (0, 1)) -> Values:
+def request(on: Ground, indexes: Sequence[int] = (0, 1)) -> Values:
     return {"topics": [{"name": on.topic, "partition_indexes": list(indexes)}]}
 
 
@@ -34,16 +34,16 @@ def until_there(on: Ground) -> Script:
     """Ask until the topic's logs are there: Apache Kafka's Metadata lists them earlier."""
     everything = range(on.case.topics[0].partitions)
     for _ in looking():
-        answer = yield on.ask(**asked(on, everything), compared=False)
+        answer = yield on.ask(**request(on, everything), compared=False)
         partitions = answer["topics"][0]["partitions"]
-        if all(one["error_code"] != NOT_LEADER_OR_FOLLOWER for one in partitions):
+        if all(partition["error_code"] != NOT_LEADER_OR_FOLLOWER for partition in partitions):
             break
 
 
 def asking(indexes: Sequence[int] = (0, 1)) -> Function:
     def script(on: Ground) -> Script:
         yield from until_there(on)
-        yield on.ask(**asked(on, indexes))
+        yield on.ask(**request(on, indexes))
 
     return script
 
@@ -102,7 +102,7 @@ def a_batch_that_was_refused(on: Ground) -> Script:
     yield from until_there(on)
     for records in (by(0, 1, 0, 0), by(0, 0, 1, 1), by(0, 1, 9, 2), by(0, 1, 1, 3)):
         yield on.other("Produce", 8, compared=False, **_producing(on, records))
-        yield on.ask(**asked(on))
+        yield on.ask(**request(on))
 
 
 def _producing(on: Ground, records: bytearray) -> dict[str, Any]:
@@ -111,4 +111,4 @@ def _producing(on: Ground, records: bytearray) -> dict[str, Any]:
     return {"acks": -1, "timeout_ms": 30_000, "topic_data": [topic]}
 
 
-add_frames(CASES, asked, topics=[FRAMES])
+add_frames(CASES, request, topics=[FRAMES])

@@ -37,14 +37,14 @@ def page(
 ) -> Ordinary:
     """A page of these topics, or of all."""
 
-    def asked(on: Ground) -> Values:
+    def request(on: Ground) -> Values:
         return {
             "topics": named(on, *labels),
             "response_partition_limit": limit,
             "cursor": at(on, *cursor) if cursor else None,
         }
 
-    return asked
+    return request
 
 
 def plain(*names: str | None) -> Function:
@@ -97,13 +97,13 @@ def a_cursor_with_a_null_name(on: Ground) -> Values:
 
 @CASES.case(topics=TOPICS)
 def page_after_page(on: Ground) -> Script:
-    asked = ["a", "b", "c"]
-    answer = yield on.ask(topics=named(on, *asked), response_partition_limit=1)
+    labels = ["a", "b", "c"]
+    answer = yield on.ask(topics=named(on, *labels), response_partition_limit=1)
     for _ in range(10):
         cursor = answer["next_cursor"]
         if cursor is None:
             break
-        rest = [name for name in named(on, *asked) if name["name"] >= cursor["topic_name"]]
+        rest = [name for name in named(on, *labels) if name["name"] >= cursor["topic_name"]]
         answer = yield on.ask(topics=rest, response_partition_limit=1, cursor=cursor)
 
 

@@ -21,8 +21,8 @@ for label, ids in {
 
 @CASES.case(topics=[])
 def some_are_there(on: Ground) -> Script:
-    one, other = Producer(on, "-1"), Producer(on, "-2")
-    yield from one.init()
-    yield from other.init()
-    names = [one.transactional_id, "nobody's", other.transactional_id, one.transactional_id]
+    first, second = Producer(on, "-1"), Producer(on, "-2")
+    yield from first.init()
+    yield from second.init()
+    names = [first.transactional_id, "nobody's", second.transactional_id, first.transactional_id]
     yield on.ask(transactional_ids=names)

@@ -16,15 +16,15 @@ KINDS_SINCE = 1
 THREE = Topic("three", partitions=3, shared=True)
 ONE = Topic("one", shared=True)
 
-Asked = Sequence[tuple[str | None, Sequence[int] | None]]
+Requested = Sequence[tuple[str | None, Sequence[int] | None]]
 
 
-def request(on: Ground, asked: Asked | None, kind: int = PREFERRED, **more: Any) -> Values:
+def request(on: Ground, requested: Requested | None, kind: int = PREFERRED, **more: Any) -> Values:
     topics = None
-    if asked is not None:
+    if requested is not None:
         topics = [
             {"topic": None if name is None else _name(on, name), "partitions": indexes}
-            for name, indexes in asked
+            for name, indexes in requested
         ]
     values: dict[str, Any] = {"topic_partitions": topics, "timeout_ms": 60_000}
     if on.version >= KINDS_SINCE:
@@ -33,15 +33,15 @@ def request(on: Ground, asked: Asked | None, kind: int = PREFERRED, **more: Any)
 
 
 def _name(on: Ground, name: str) -> str:
-    known = {one.label for one in on.case.topics}
+    known = {topic.label for topic in on.case.topics}
     return on.name(name) if name in known else name
 
 
-def asking(asked: Asked | None, kind: int = PREFERRED, **more: Any) -> Function:
-    return lambda on: request(on, asked, kind, **more)
+def asking(requested: Requested | None, kind: int = PREFERRED, **more: Any) -> Function:
+    return lambda on: request(on, requested, kind, **more)
 
 
-ASKED: dict[str, Asked | None] = {
+REQUESTED: dict[str, Requested | None] = {
     "all": None,
     "none": [],
     "one": [("one", [0])],
@@ -55,17 +55,17 @@ ASKED: dict[str, Asked | None] = {
     "the topic of KRaft": [("__cluster_metadata", [0])],
 }
 
-for (name, asked), (kind, how) in product(
-    ASKED.items(), ((PREFERRED, "preferred"), (UNCLEAN, "unclean"))
+for (name, requested), (kind, how) in product(
+    REQUESTED.items(), ((PREFERRED, "preferred"), (UNCLEAN, "unclean"))
 ):
     since = 0 if kind == PREFERRED else KINDS_SINCE
-    CASES.add(f"{how}: {name}", asking(asked, kind), since=since, topics=[THREE, ONE])
+    CASES.add(f"{how}: {name}", asking(requested, kind), since=since, topics=[THREE, ONE])
 
 for kind in (2, 7, -1, 127, -128):
     for name in ("all", "none", "some", "no such topic"):
         CASES.add(
             f"kind {kind}: {name}",
-            asking(ASKED[name], kind),
+            asking(REQUESTED[name], kind),
             since=KINDS_SINCE,
             topics=[THREE, ONE],
         )
@@ -74,17 +74,17 @@ for timeout_ms in (0, -1, -(2**31)):
     for name in ("all", "none", "some", "no such topic"):
         CASES.add(
             f"timeout {timeout_ms}: {name}",
-            asking(ASKED[name], timeout_ms=timeout_ms),
+            asking(REQUESTED[name], timeout_ms=timeout_ms),
             topics=[THREE, ONE],
         )
 
 CASES.add(
     "no time for an unknown kind",
-    asking(ASKED["some"], 7, timeout_ms=0),
+    asking(REQUESTED["some"], 7, timeout_ms=0),
     since=KINDS_SINCE,
     topics=[THREE, ONE],
 )
 CASES.add("a null topic", asking([(None, [0])]), topics=[])
 CASES.add("null partitions", asking([("one", None)]), topics=[ONE])
 
-add_frames(CASES, lambda on: request(on, ASKED["some"]), topics=[THREE, ONE])
+add_frames(CASES, lambda on: request(on, REQUESTED["some"]), topics=[THREE, ONE])

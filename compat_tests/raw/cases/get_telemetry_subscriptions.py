@@ -10,8 +10,8 @@ from kavka.compat_tests.raw.frames import add_frames
 from kavka.compat_tests.raw.telemetry import (
     DEFAULT_INTERVAL_MS,
     LONG_MS,
-    asked,
-    asked_until,
+    ask_for_subscriptions,
+    ask_for_subscriptions_until,
     client_of,
     subscribe,
     unsubscribe,
@@ -23,7 +23,7 @@ DRAWN: Final = ("client_instance_id", "subscription_id")
 
 
 def without_drawn(answer: Any) -> Any:
-    return {name: one for name, one in answer.items() if name not in DRAWN}
+    return {name: value for name, value in answer.items() if name not in DRAWN}
 
 
 @CASES.case(topics=[])
@@ -46,21 +46,21 @@ def a_reserved_id(on: Ground) -> Values:
 
 @CASES.case(topics=[])
 def asked_twice(on: Ground) -> Script:
-    yield asked(on)
-    yield asked(on)
+    yield ask_for_subscriptions(on)
+    yield ask_for_subscriptions(on)
 
 
 @CASES.case(topics=[])
 def asked_twice_by_two_connections(on: Ground) -> Script:
-    yield asked(on)
-    yield asked(on, link="2")
+    yield ask_for_subscriptions(on)
+    yield ask_for_subscriptions(on, link="2")
 
 
 @CASES.case(topics=[])
 def asked_again_after_the_connection_was_lost(on: Ground) -> Script:
-    yield asked(on)
+    yield ask_for_subscriptions(on)
     yield on.raw(b"\0\0\0\0")  # no request: it is closed
-    yield asked(on, again=lambda answer: answer["error_code"] != 0)
+    yield ask_for_subscriptions(on, again=lambda answer: answer["error_code"] != 0)
 
 
 NAMES: Final = {
@@ -81,7 +81,7 @@ for name, (metrics, interval_ms) in NAMES.items():
 
     def subscribed(on: Ground, metrics: str = metrics, interval_ms: int = interval_ms) -> Script:
         yield subscribe(on, "one", metrics=metrics, interval_ms=str(interval_ms))
-        yield asked_until(on, interval_ms)
+        yield ask_for_subscriptions_until(on, interval_ms)
         yield unsubscribe(on, "one")
 
     CASES.add(f"metrics: {name}", subscribed, topics=[])
@@ -91,9 +91,9 @@ for name, (metrics, interval_ms) in NAMES.items():
 def two_subscriptions(on: Ground) -> Script:
     yield subscribe(on, "slow", metrics="a,b", interval_ms=str(LONG_MS))
     yield subscribe(on, "quick", metrics="b,c", interval_ms="700")
-    yield asked_until(on, 700)
+    yield ask_for_subscriptions_until(on, 700)
     yield unsubscribe(on, "quick")
-    yield asked_until(on, DEFAULT_INTERVAL_MS)
+    yield ask_for_subscriptions_until(on, DEFAULT_INTERVAL_MS)
     yield unsubscribe(on, "slow")
 
 
@@ -101,7 +101,7 @@ def two_subscriptions(on: Ground) -> Script:
 def of_another_client(on: Ground) -> Script:
     yield subscribe(on, "one", match="client_id=somebody", metrics="a", interval_ms="900")
     yield subscribe(on, "two", metrics="b", interval_ms="800")
-    yield asked_until(on, 800)
+    yield ask_for_subscriptions_until(on, 800)
     yield unsubscribe(on, "one")
     yield unsubscribe(on, "two")
 
@@ -117,7 +117,7 @@ def of_the_software_of_a_client(on: Ground) -> Script:
     yield subscribe(on, "one", match=match, metrics="soft", interval_ms="600")
     yield subscribe(on, "two", metrics="ware", interval_ms="650")
     yield on.other("ApiVersions", 3, compared=False, **software)
-    yield asked_until(on, 600)
+    yield ask_for_subscriptions_until(on, 600)
     yield unsubscribe(on, "one")
     yield unsubscribe(on, "two")
 
@@ -127,9 +127,9 @@ def of_software_that_a_client_does_not_tell(on: Ground) -> Script:
     yield subscribe(
         on, "one", match="client_software_name=unknown", metrics="unknown", interval_ms="550"
     )
-    yield asked_until(on, 550)
+    yield ask_for_subscriptions_until(on, 550)
     yield unsubscribe(on, "one")
-    yield asked_until(on, DEFAULT_INTERVAL_MS)
+    yield ask_for_subscriptions_until(on, DEFAULT_INTERVAL_MS)
 
 
 add_frames(CASES, lambda on: {"client_instance_id": client_of(on)}, topics=[])

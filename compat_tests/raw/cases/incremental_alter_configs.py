@@ -200,15 +200,15 @@ def no_such_operation_beside_another_topic(on: Ground) -> Values:
 
 @CASES.case(topics=[PLAIN])
 def a_resource_twice(on: Ground) -> Values:
-    one = resource(TOPIC, on.topic, Change("flush.ms", SET, "1"))
-    return altering(one, one, validate_only=True)
+    altered = resource(TOPIC, on.topic, Change("flush.ms", SET, "1"))
+    return altering(altered, altered, validate_only=True)
 
 
 @CASES.case(topics=[PLAIN, OTHER])
 def a_resource_twice_with_another_between(on: Ground) -> Values:
-    one = resource(TOPIC, on.topic, Change("flush.ms", SET, "1"))
+    altered = resource(TOPIC, on.topic, Change("flush.ms", SET, "1"))
     other = resource(TOPIC, on.name("other"), Change("flush.ms", SET, "1"))
-    return altering(one, other, one, validate_only=True)
+    return altering(altered, other, altered, validate_only=True)
 
 
 @CASES.case(topics=[PLAIN])
@@ -345,11 +345,11 @@ def set_and_unset(name: str, key: str, value: str, default: str) -> Function:
     def script(on: Ground) -> Script:
         broker = str(on.broker_id)
         target = name or broker
-        asked_of = "" if name == "all" else target
+        resource_name = "" if name == "all" else target
         change = Change(key, SET, value)
-        yield on.ask(**altering(resource(BROKER, asked_of, change)))
+        yield on.ask(**altering(resource(BROKER, resource_name, change)))
         yield from in_force(on, BROKER, broker, key, value)
-        yield on.ask(**altering(resource(BROKER, asked_of, Change(key, DELETE, None))))
+        yield on.ask(**altering(resource(BROKER, resource_name, Change(key, DELETE, None))))
         yield from in_force(on, BROKER, broker, key, default)
 
     return script
@@ -435,8 +435,8 @@ for name, changes in LOGGERS.items():
 for name in ("", "7", "x", "01"):
 
     def other_loggers(on: Ground, name: str = name) -> Values:
-        asked_of = f"0{on.broker_id}" if name == "01" else name
-        return altering(resource(LOGGER, asked_of, Change("root", SET, "INFO")))
+        resource_name = f"0{on.broker_id}" if name == "01" else name
+        return altering(resource(LOGGER, resource_name, Change("root", SET, "INFO")))
 
     CASES.add(f"loggers of a broker named {name!r}", other_loggers, topics=[])
 

@@ -44,15 +44,15 @@ SEGMENTS = Topic(
 FAR_MS = 2**62
 
 
-def asked(topic: str, timestamp: int, *, partition: int = 0, **more: Any) -> Values:
+def topic_at(topic: str, timestamp: int, *, partition: int = 0, **more: Any) -> Values:
     """One partition of a request."""
-    one = {
+    requested = {
         "partition_index": partition,
         "timestamp": timestamp,
         "current_leader_epoch": -1,
         **more,
     }
-    return {"name": topic, "partitions": [one]}
+    return {"name": topic, "partitions": [requested]}
 
 
 def asking(*topics: Values, **more: Any) -> Values:
@@ -61,18 +61,18 @@ def asking(*topics: Values, **more: Any) -> Values:
 
 def at(timestamp: int, *, partition: int = 0, epoch: int = -1, **more: Any) -> Function:
     def case(on: Ground) -> Values:
-        one = asked(on.topic, timestamp, partition=partition, current_leader_epoch=epoch)
-        return asking(one, **more)
+        lookup = topic_at(on.topic, timestamp, partition=partition, current_leader_epoch=epoch)
+        return asking(lookup, **more)
 
     return case
 
 
 def limited(timestamp: int, limit: int) -> Function:
     """Version 0 gives as many offsets as it is asked for."""
-    return lambda on: asking(asked(on.topic, timestamp, max_num_offsets=limit))
+    return lambda on: asking(topic_at(on.topic, timestamp, max_num_offsets=limit))
 
 
-add_frames(CASES, lambda on: asking(asked(on.topic, -1)), topics=[FIVE])
+add_frames(CASES, lambda on: asking(topic_at(on.topic, -1)), topics=[FIVE])
 
 # -- times ----------------------------------------------------------------------------------
 
@@ -152,7 +152,7 @@ for index in (2, -1, 2**31 - 1):
 
 
 def named(name: str) -> Function:
-    return lambda on: asking(asked(name, -1))
+    return lambda on: asking(topic_at(name, -1))
 
 
 for name in ("", ".", "a/b", "x" * 300, "\u0442", "__consumer_offsets", "__cluster_metadata"):
@@ -161,7 +161,7 @@ for name in ("", ".", "a/b", "x" * 300, "\u0442", "__consumer_offsets", "__clust
 
 @CASES.case(topics=[])
 def an_unknown_topic(on: Ground) -> Values:
-    return asking(asked(on.unused("body"), -1))
+    return asking(topic_at(on.unused("body"), -1))
 
 
 @CASES.case(topics=[])
@@ -192,8 +192,8 @@ def several_partitions(on: Ground) -> Values:
 
 @CASES.case(topics=[FIVE, EMPTY])
 def several_topics(on: Ground) -> Values:
-    unknown = asked(on.unused("body"), -1)
-    return asking(unknown, several(on, (0, -1)), asked(on.name("empty"), -2))
+    unknown = topic_at(on.unused("body"), -1)
+    return asking(unknown, several(on, (0, -1)), topic_at(on.name("empty"), -2))
 
 
 @CASES.case(topics=[FIVE])
@@ -213,7 +213,7 @@ def an_unknown_partition_twice(on: Ground) -> Values:
 
 @CASES.case(topics=[])
 def an_unknown_topic_twice(on: Ground) -> Values:
-    return asking(asked(on.unused("body"), -1), asked(on.unused("body"), -2))
+    return asking(topic_at(on.unused("body"), -1), topic_at(on.unused("body"), -2))
 
 
-add_odd_names(CASES, lambda name: asking(asked(name, -1)))
+add_odd_names(CASES, lambda name: asking(topic_at(name, -1)))

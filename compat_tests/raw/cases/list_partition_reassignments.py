@@ -13,28 +13,28 @@ CASES = Cases("ListPartitionReassignments")
 TWO = Topic("two", partitions=2, shared=True)
 ONE = Topic("one", shared=True)
 
-Asked = Sequence[tuple[str | None, Sequence[int] | None]] | None
+Requested = Sequence[tuple[str | None, Sequence[int] | None]] | None
 
 
-def request(on: Ground, asked: Asked, timeout_ms: int = 60_000) -> Values:
-    known = {one.label for one in on.case.topics}
+def request(on: Ground, requested: Requested, timeout_ms: int = 60_000) -> Values:
+    known = {topic.label for topic in on.case.topics}
     topics: list[dict[str, Any]] | None = None
-    if asked is not None:
+    if requested is not None:
         topics = [
             {
                 "name": on.name(name) if name in known and name is not None else name,
                 "partition_indexes": indexes,
             }
-            for name, indexes in asked
+            for name, indexes in requested
         ]
     return {"timeout_ms": timeout_ms, "topics": topics}
 
 
-def asking(asked: Asked, timeout_ms: int = 60_000) -> Function:
-    return lambda on: request(on, asked, timeout_ms)
+def asking(requested: Requested, timeout_ms: int = 60_000) -> Function:
+    return lambda on: request(on, requested, timeout_ms)
 
 
-ASKED: dict[str, Asked] = {
+REQUESTED: dict[str, Requested] = {
     "all": None,
     "none": [],
     "one": [("one", [0])],
@@ -47,12 +47,12 @@ ASKED: dict[str, Asked] = {
     "bad names": [("", [0]), ("a b", [0]), ("x" * 250, [0])],
 }
 
-for name, asked in ASKED.items():
-    CASES.add(name, asking(asked), topics=[TWO, ONE])
+for name, requested in REQUESTED.items():
+    CASES.add(name, asking(requested), topics=[TWO, ONE])
     for timeout_ms in (0, -1):
-        CASES.add(f"{name}, timeout {timeout_ms}", asking(asked, timeout_ms), topics=[TWO, ONE])
+        CASES.add(f"{name}, timeout {timeout_ms}", asking(requested, timeout_ms), topics=[TWO, ONE])
 
 CASES.add("a null name", asking([(None, [0])]), topics=[])
 CASES.add("null partitions", asking([("one", None)]), topics=[ONE])
 
-add_frames(CASES, lambda on: request(on, ASKED["several"]), topics=[TWO, ONE])
+add_frames(CASES, lambda on: request(on, REQUESTED["several"]), topics=[TWO, ONE])

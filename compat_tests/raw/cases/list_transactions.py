@@ -25,9 +25,9 @@ def own(on: Ground) -> Callable[[Any], Any]:
         if not isinstance(answer, dict):
             return answer
         listed = [
-            one
-            for one in answer["transaction_states"]
-            if one["transactional_id"].startswith(on.transactional_id)
+            transaction
+            for transaction in answer["transaction_states"]
+            if transaction["transactional_id"].startswith(on.transactional_id)
         ]
         return {**answer, "transaction_states": listed}
 
@@ -37,10 +37,10 @@ def own(on: Ground) -> Callable[[Any], Any]:
 def in_all_states(on: Ground) -> Any:
     """Four producers: one that has done nothing, one in a transaction, two that ended one."""
     empty, ongoing, committed, aborted = (Producer(on, f"-{number}") for number in range(4))
-    for one in (empty, ongoing, committed, aborted):
-        yield from one.init()
-    for one in (ongoing, committed, aborted):
-        yield from one.write()
+    for producer in (empty, ongoing, committed, aborted):
+        yield from producer.init()
+    for producer in (ongoing, committed, aborted):
+        yield from producer.write()
     yield from committed.end()
     yield from aborted.end(committed=False)
     return empty, ongoing, committed, aborted

@@ -29,7 +29,7 @@ def asking(*names: str, **more: Any) -> Values:
 
 
 def by_id(*ids: UUID | None, name: str | None = None, **more: Any) -> Values:
-    return asking(topics=[{"topic_id": one, "name": name} for one in ids], **more)
+    return asking(topics=[{"topic_id": topic_id, "name": name} for topic_id in ids], **more)
 
 
 add_frames(CASES, lambda on: asking(on.topic), topics=[THREE])

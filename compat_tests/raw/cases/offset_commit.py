@@ -62,10 +62,10 @@ def odd_groups_in_the_tree(on: Ground) -> Script:
 
 @CASES.case(until=0, topics=[TWO])
 def metadata_in_the_tree(on: Ground) -> Script:
-    asked = {**committing(on.topic), "group_id": on.group}
+    request = {**committing(on.topic), "group_id": on.group}
     for metadata in ("m" * 4096, "m" * 4097, None):
-        asked["topics"][0]["partitions"][0]["committed_metadata"] = metadata
-        yield on.ask(**asked)
+        request["topics"][0]["partitions"][0]["committed_metadata"] = metadata
+        yield on.ask(**request)
     yield on.ask(**{**committing(on.unused("nobody")), "group_id": on.group})
     yield out_of_tree(on)
 

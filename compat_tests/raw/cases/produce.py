@@ -94,7 +94,7 @@ def reading(on: Ground) -> Any:
 
 def kept(*records: Any) -> Function:
     """What is sent, one request a batch, and how it then stands in the log."""
-    return lambda on: then_read(on, *(producing(on, one) for one in records))
+    return lambda on: then_read(on, *(producing(on, data) for data in records))
 
 
 def add(
@@ -185,7 +185,7 @@ def a_partition_named_twice(on: Ground) -> Script:
 
 @CASES.case(topics=[T])
 def a_topic_named_twice(on: Ground) -> Script:
-    topics = [of(on.topic, on.topic_id, (0, one)) for one in (build(), build(MANY))]
+    topics = [of(on.topic, on.topic_id, (0, data)) for data in (build(), build(MANY))]
     yield from then_read(on, {"acks": -1, "timeout_ms": TIMEOUT_MS, "topic_data": topics})
 
 

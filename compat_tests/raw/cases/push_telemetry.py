@@ -12,7 +12,7 @@ import zstandard
 from kavka.compat_tests.raw import pushed_metrics as pushed
 from kavka.compat_tests.raw.case import Cases, Ground, Script, Step
 from kavka.compat_tests.raw.frames import add_frames
-from kavka.compat_tests.raw.telemetry import asked, client_of
+from kavka.compat_tests.raw.telemetry import ask_for_subscriptions, client_of
 
 CASES = Cases("PushTelemetry")
 
@@ -60,7 +60,7 @@ BODIES: Final = {
 for name, (codec, body) in BODIES.items():
 
     def script(on: Ground, codec: int = codec, body: bytes = body) -> Script:
-        subscribed = yield asked(on)
+        subscribed = yield ask_for_subscriptions(on)
         yield push(on, subscribed, body, compression_type=codec)
 
     CASES.add(name, script, topics=[])
@@ -75,39 +75,39 @@ def reserved_ids(on: Ground) -> Script:
 @CASES.case(topics=[])
 def without_having_asked(on: Ground) -> Script:
     yield push(on, {"subscription_id": 1})
-    yield asked(on)
+    yield ask_for_subscriptions(on)
 
 
 @CASES.case(topics=[])
 def another_subscription(on: Ground) -> Script:
-    subscribed = yield asked(on)
+    subscribed = yield ask_for_subscriptions(on)
     yield push(on, {"subscription_id": subscribed["subscription_id"] ^ 1})
-    yield asked(on)
+    yield ask_for_subscriptions(on)
     yield push(on, subscribed)
 
 
 @CASES.case(topics=[])
 def twice(on: Ground) -> Script:
-    subscribed = yield asked(on)
+    subscribed = yield ask_for_subscriptions(on)
     yield push(on, subscribed)
     yield push(on, subscribed)
-    yield asked(on)
+    yield ask_for_subscriptions(on)
 
 
 @CASES.case(topics=[])
 def the_last_push(on: Ground) -> Script:
-    subscribed = yield asked(on)
+    subscribed = yield ask_for_subscriptions(on)
     yield push(on, subscribed)
     yield push(on, subscribed, terminating=True)
     yield push(on, subscribed, terminating=True)
     yield push(on, subscribed)
     yield push(on, subscribed)
-    yield asked(on)
+    yield ask_for_subscriptions(on)
 
 
 @CASES.case(topics=[])
 def the_last_push_by_another_subscription(on: Ground) -> Script:
-    subscribed = yield asked(on)
+    subscribed = yield ask_for_subscriptions(on)
     yield push(on, {"subscription_id": 1}, terminating=True)
     yield push(on, subscribed)
 
@@ -115,7 +115,7 @@ def the_last_push_by_another_subscription(on: Ground) -> Script:
 @CASES.case(topics=[])
 def several_faults(on: Ground) -> Script:
     """The first that is found is reported."""
-    subscribed = yield asked(on)
+    subscribed = yield ask_for_subscriptions(on)
     yield push(on, {"subscription_id": 1}, b"\0" * (MAX_BYTES + 1), compression_type=9)
     yield push(on, subscribed, b"\0" * (MAX_BYTES + 1), compression_type=9, terminating=True)
 

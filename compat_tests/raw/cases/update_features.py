@@ -33,7 +33,7 @@ def described(on: Ground, name: str, level: int) -> Step:
     """What clients are given of a feature once it is at this level."""
 
     def shown(answer: Any) -> Any:
-        return [one for one in answer["finalized_features"] if one["name"] == name]
+        return [feature for feature in answer["finalized_features"] if feature["name"] == name]
 
     def is_other(answer: Any) -> bool:
         found = shown(answer)

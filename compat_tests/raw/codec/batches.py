@@ -55,9 +55,13 @@ def build(
 ) -> bytearray:
     """A whole batch. `producer` is (id, epoch, first sequence)."""
     builder = DefaultRecordBatchBuilder(2, CODECS["none"], transactional, *producer, 1 << 30)
-    for offset, one in enumerate(records):
+    for offset, record in enumerate(records):
         added: Any = builder.append(
-            offset, BASE_TIMESTAMP_MS + one.time_ms, one.key, one.value, list(one.headers)
+            offset,
+            BASE_TIMESTAMP_MS + record.time_ms,
+            record.key,
+            record.value,
+            list(record.headers),
         )
         assert added is not None
     return _packed(bytearray(builder.build()), codec)

@@ -34,7 +34,7 @@ def _gzip(data: bytes) -> bytes:
 def _snappy(data: bytes) -> bytes:
     blocks = (data[start : start + XERIAL_BLOCK] for start in range(0, len(data), XERIAL_BLOCK))
     packed = (bytes(cramjam.snappy.compress_raw(block)) for block in blocks)
-    return XERIAL_HEADER + b"".join(struct.pack(">i", len(one)) + one for one in packed)
+    return XERIAL_HEADER + b"".join(struct.pack(">i", len(block)) + block for block in packed)
 
 
 def _unpack_snappy(packed: bytes) -> bytes:

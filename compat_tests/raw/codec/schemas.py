@@ -53,7 +53,7 @@ def schema(name: str) -> Any:
 def as_namespace(struct: Any, found: Values) -> SimpleNamespace:
     """An object with all the schema's attributes, for the library's writer."""
     return SimpleNamespace(
-        **{one.name: convert(one, found, as_namespace) for one in struct._fields}
+        **{field.name: convert(field, found, as_namespace) for field in struct._fields}
     )
 
 
@@ -65,4 +65,4 @@ def convert(field: Any, found: Values, made: Any) -> Any:
     inner = field.array_of if field.is_struct_array() else field
     if value is None or not getattr(inner, "_fields", None):
         return value
-    return [made(inner, one) for one in value] if isinstance(value, list) else made(inner, value)
+    return [made(inner, item) for item in value] if isinstance(value, list) else made(inner, value)

@@ -51,7 +51,7 @@ def _add_schemas(module: Any) -> None:
 
 def _schema_of_kavka(name: str) -> Any:
     schema = json.loads((_MORE_SCHEMAS / f"{name}.json").read_text("utf-8"))
-    shared = {one["name"]: one["fields"] for one in schema.get("commonStructs", ())}
+    shared = {struct["name"]: struct["fields"] for struct in schema.get("commonStructs", ())}
     _fill_in(schema["fields"], shared)
     return schema
 

@@ -65,11 +65,11 @@ def _flexible(name: str, version: int) -> bool:
 def plain(value: Any) -> Any:
     """A decoded message as dicts, lists and scalars, for comparison and for messages."""
     if isinstance(value, list | tuple):
-        return [plain(one) for one in value]
+        return [plain(item) for item in value]
     fields = getattr(value, "_struct", None)
     if fields is None:
         return bytes(value) if isinstance(value, memoryview) else value
-    return {one.name: plain(getattr(value, one.name)) for one in fields._fields}
+    return {field.name: plain(getattr(value, field.name)) for field in fields._fields}
 
 
 # -- the requests that many tests make ------------------------------------------------------

@@ -15,54 +15,58 @@ BOTH = [T, OTHER]
 
 @CASES.case(topics=BOTH)
 def more_and_more(on: Ground) -> Script:
-    one = Producer(on)
-    yield from one.init()
-    yield one.adding()
-    yield one.describing()
-    yield one.adding()
-    yield one.adding((on.topic, 2), (on.topic, 0), (on.name("other"), 1))
-    yield one.describing()
-    yield one.adding((on.topic, 2), (on.topic, 2))
-    yield from one.end()
-    yield one.adding((on.topic, 1))
-    yield one.describing()
+    producer = Producer(on)
+    yield from producer.init()
+    yield producer.adding()
+    yield producer.describing()
+    yield producer.adding()
+    yield producer.adding((on.topic, 2), (on.topic, 0), (on.name("other"), 1))
+    yield producer.describing()
+    yield producer.adding((on.topic, 2), (on.topic, 2))
+    yield from producer.end()
+    yield producer.adding((on.topic, 1))
+    yield producer.describing()
 
 
 @CASES.case(topics=BOTH)
 def nothing(on: Ground) -> Script:
-    one = Producer(on)
-    yield from one.init()
+    producer = Producer(on)
+    yield from producer.init()
     for topics in ([], [{"name": on.topic, "partitions": []}]):
         if on.version >= BATCHED_SINCE:
-            transaction = {"transactional_id": one.transactional_id, **one.who, "topics": topics}
+            transaction = {
+                "transactional_id": producer.transactional_id,
+                **producer.who,
+                "topics": topics,
+            }
             yield on.ask(transactions=[transaction])
         else:
-            yield one.adding(v3_and_below_topics=topics)
-        yield one.describing()
+            yield producer.adding(v3_and_below_topics=topics)
+        yield producer.describing()
 
 
 @CASES.case(topics=BOTH)
 def by_others(on: Ground) -> Script:
     """Ids and epochs that are not those of the transactional id, before and in a transaction."""
-    one = Producer(on)
-    yield one.adding(producer_id=5_000_000, producer_epoch=0)
-    yield from one.init()
-    yield from one.init()
+    producer = Producer(on)
+    yield producer.adding(producer_id=5_000_000, producer_epoch=0)
+    yield from producer.init()
+    yield from producer.init()
     for _ in range(2):
         for producer_id in (5_000_000, -1, -7):
-            yield one.adding(producer_id=producer_id)
+            yield producer.adding(producer_id=producer_id)
         for epoch in (0, 2, -1, 32_767, -(2**15)):
-            yield one.adding(producer_epoch=epoch)
-        yield one.adding(transactional_id="")
-        yield one.adding(transactional_id="nobody's")
-        yield one.describing()
-        yield one.adding()
+            yield producer.adding(producer_epoch=epoch)
+        yield producer.adding(transactional_id="")
+        yield producer.adding(transactional_id="nobody's")
+        yield producer.describing()
+        yield producer.adding()
 
 
 @CASES.case(topics=BOTH)
 def what_is_not_there(on: Ground) -> Script:
-    one = Producer(on)
-    yield from one.init()
+    producer = Producer(on)
+    yield from producer.init()
     missing = on.unused("nobody")
     for places in (
         [(missing, 0)],
@@ -73,35 +77,35 @@ def what_is_not_there(on: Ground) -> Script:
         [("", 0), (on.topic, 0)],
         [("..", 0)],
     ):
-        yield one.adding(*places)
-        yield one.describing()
+        yield producer.adding(*places)
+        yield producer.describing()
 
 
 @CASES.case(topics=BOTH)
 def internal_topics(on: Ground) -> Script:
-    one = Producer(on)
-    yield from one.init()
-    yield one.adding(("__consumer_offsets", 0), ("__transaction_state", 1), (on.topic, 1))
-    yield one.describing()
+    producer = Producer(on)
+    yield from producer.init()
+    yield producer.adding(("__consumer_offsets", 0), ("__transaction_state", 1), (on.topic, 1))
+    yield producer.describing()
 
 
 @CASES.case(topics=BOTH)
 def after_a_timeout(on: Ground) -> Script:
-    one = Producer(on, timeout_ms=1)
-    yield from one.init()
-    yield one.adding()
-    yield from one.timed_out()
-    yield one.describing()
-    yield one.adding()
+    producer = Producer(on, timeout_ms=1)
+    yield from producer.init()
+    yield producer.adding()
+    yield from producer.timed_out()
+    yield producer.describing()
+    yield producer.adding()
 
 
 # -- several at once ------------------------------------------------------------------------
 
 
-def transaction(one: Producer, *places: Any, **more: Any) -> dict[str, Any]:
+def transaction(producer: Producer, *places: Any, **more: Any) -> dict[str, Any]:
     """One transaction of a request."""
     topics = [{"name": name, "partitions": [index]} for name, index in places]
-    return {"transactional_id": one.transactional_id, **one.who, "topics": topics, **more}
+    return {"transactional_id": producer.transactional_id, **producer.who, "topics": topics, **more}
 
 
 @CASES.case(topics=[], since=BATCHED_SINCE)
@@ -136,16 +140,16 @@ def several_transactions(on: Ground) -> Script:
 
 @CASES.case(topics=BOTH, since=BATCHED_SINCE)
 def verification(on: Ground) -> Script:
-    one = Producer(on)
+    producer = Producer(on)
     place, other = (on.topic, 0), (on.name("other"), 1)
 
     def asking(*places: Any, **more: Any) -> Any:
-        return on.ask(transactions=[transaction(one, *places, verify_only=True, **more)])
+        return on.ask(transactions=[transaction(producer, *places, verify_only=True, **more)])
 
     yield asking(place, producer_id=5)
-    yield from one.init()
+    yield from producer.init()
     yield asking(place)
-    yield one.adding(place)
+    yield producer.adding(place)
     yield asking(place)
     yield asking(place, other)
     yield asking(other)
@@ -155,10 +159,10 @@ def verification(on: Ground) -> Script:
     yield asking(place, producer_epoch=-1)
     yield asking(place, producer_id=5_000_000)
     yield asking(place, transactional_id="")
-    yield one.describing()
-    yield from one.end()
+    yield producer.describing()
+    yield from producer.end()
     yield asking(place)
-    yield one.describing()
+    yield producer.describing()
 
 
 @CASES.case(topics=BOTH, since=BATCHED_SINCE)

@@ -13,39 +13,39 @@ GROUPS = ("one", "two", "three", "four", "five", "", "ä/ \0?")
 def groups(on: Ground) -> Script:
     """Which partition is whose: the offsets topic has 4."""
     for number, group in enumerate(GROUPS):
-        one = Producer(on, f"-{number}")
-        yield from one.init()
-        yield one.adding_offsets(group_id=group)
-        yield one.describing()
+        producer = Producer(on, f"-{number}")
+        yield from producer.init()
+        yield producer.adding_offsets(group_id=group)
+        yield producer.describing()
 
 
 @CASES.case(topics=[])
 def again_and_again(on: Ground) -> Script:
-    one = Producer(on)
-    yield from one.init()
+    producer = Producer(on)
+    yield from producer.init()
     for group in GROUPS[:2] * 2:
-        yield one.adding_offsets(group_id=group)
-        yield one.describing()
-    yield from one.end()
-    yield one.describing()
-    yield one.adding_offsets()
-    yield one.describing()
-    yield from one.end(committed=False)
-    yield one.describing()
+        yield producer.adding_offsets(group_id=group)
+        yield producer.describing()
+    yield from producer.end()
+    yield producer.describing()
+    yield producer.adding_offsets()
+    yield producer.describing()
+    yield from producer.end(committed=False)
+    yield producer.describing()
 
 
 @CASES.case(topics=[])
 def by_others(on: Ground) -> Script:
-    one = Producer(on)
-    yield one.adding_offsets(producer_id=5_000_000, producer_epoch=0)
-    yield from one.init()
-    yield from one.init()
+    producer = Producer(on)
+    yield producer.adding_offsets(producer_id=5_000_000, producer_epoch=0)
+    yield from producer.init()
+    yield from producer.init()
     for _ in range(2):
         for producer_id in (5_000_000, -1, -7):
-            yield one.adding_offsets(producer_id=producer_id)
+            yield producer.adding_offsets(producer_id=producer_id)
         for epoch in (0, 2, -1, 32_767, -(2**15)):
-            yield one.adding_offsets(producer_epoch=epoch)
-        yield one.adding_offsets(transactional_id="")
-        yield one.adding_offsets(transactional_id="nobody's")
-        yield one.describing()
-        yield one.adding_offsets()
+            yield producer.adding_offsets(producer_epoch=epoch)
+        yield producer.adding_offsets(transactional_id="")
+        yield producer.adding_offsets(transactional_id="nobody's")
+        yield producer.describing()
+        yield producer.adding_offsets()

@@ -16,11 +16,11 @@ OTHER = Topic("other", partitions=2, shared=True)
 
 def begun(on: Ground, name: str = "") -> Any:
     """A producer in whose transaction the group's offsets are."""
-    one = Producer(on, name)
-    yield from one.init()
-    if not one.second:
-        yield one.adding_offsets()
-    return one
+    producer = Producer(on, name)
+    yield from producer.init()
+    if not producer.second:
+        yield producer.adding_offsets()
+    return producer
 
 
 def seen(on: Ground) -> Script:
@@ -30,15 +30,15 @@ def seen(on: Ground) -> Script:
 
 @CASES.case(topics=[T])
 def committed_and_aborted(on: Ground) -> Script:
-    one = yield from begun(on)
+    producer = yield from begun(on)
     yield from seen(on)
     for offset, result in ((3, True), (4, False), (5, True)):
-        if not one.second:
-            yield one.adding_offsets()
-        yield one.committing(offset, offset + 100)
-        yield one.describing()
+        if not producer.second:
+            yield producer.adding_offsets()
+        yield producer.committing(offset, offset + 100)
+        yield producer.describing()
         yield from seen(on)
-        yield from one.end(committed=result)
+        yield from producer.end(committed=result)
         yield from seen(on)
     yield describing(on)
 
@@ -46,24 +46,24 @@ def committed_and_aborted(on: Ground) -> Script:
 @CASES.case(topics=[T])
 def not_added(on: Ground) -> Script:
     """In the second protocol the commit adds the partition itself."""
-    one = Producer(on)
-    yield one.committing(producer_id=5_000_000, producer_epoch=0)
-    yield from one.init()
-    yield one.committing(3)
-    yield one.describing()
+    producer = Producer(on)
+    yield producer.committing(producer_id=5_000_000, producer_epoch=0)
+    yield from producer.init()
+    yield producer.committing(3)
+    yield producer.describing()
     yield from seen(on)
-    yield from one.end()
+    yield from producer.end()
     yield from seen(on)
 
 
 @CASES.case(topics=[T])
 def several_times(on: Ground) -> Script:
-    one = yield from begun(on)
-    yield one.committing(3)
-    yield one.committing(2)
-    yield one.committing(-1, 7)
+    producer = yield from begun(on)
+    yield producer.committing(3)
+    yield producer.committing(2)
+    yield producer.committing(-1, 7)
     yield from seen(on)
-    yield from one.end()
+    yield from producer.end()
     yield from seen(on)
 
 
@@ -72,11 +72,11 @@ def beside_a_plain_commit(on: Ground) -> Script:
     """Which of them counts: Apache Kafka goes by where they stand in the log."""
     yield simple_commit(on, on.topic, 1, 1)
     for number, result in enumerate((True, False)):
-        one = yield from begun(on, f"-{number}")
-        yield one.committing(10)
+        producer = yield from begun(on, f"-{number}")
+        yield producer.committing(10)
         yield simple_commit(on, on.topic, 20)
         yield from seen(on)
-        yield from one.end(committed=result)
+        yield from producer.end(committed=result)
         yield from seen(on)
 
 
@@ -95,40 +95,40 @@ def of_two_producers(on: Ground) -> Script:
 
 @CASES.case(topics=[T])
 def by_others(on: Ground) -> Script:
-    one = Producer(on)
-    yield from one.init()
-    yield from one.init()
+    producer = Producer(on)
+    yield from producer.init()
+    yield from producer.init()
     for _ in range(2):
         for producer_id in (5_000_000, -1):
-            yield one.committing(producer_id=producer_id)
+            yield producer.committing(producer_id=producer_id)
         for epoch in (0, 2, -1, 32_767):
-            yield one.committing(producer_epoch=epoch)
-        yield one.committing(transactional_id="")
-        yield one.committing(transactional_id="nobody's")
+            yield producer.committing(producer_epoch=epoch)
+        yield producer.committing(transactional_id="")
+        yield producer.committing(transactional_id="nobody's")
         yield from seen(on)
-        yield one.adding_offsets()
-        yield one.committing(5)
-    yield from one.end()
+        yield producer.adding_offsets()
+        yield producer.committing(5)
+    yield from producer.end()
     yield from seen(on)
 
 
 @CASES.case(topics=[T])
 def after_the_end(on: Ground) -> Script:
-    one = yield from begun(on)
-    yield one.committing(3)
-    before = one.who
-    yield from one.end()
-    yield one.committing(4, **before)
-    yield one.describing()
+    producer = yield from begun(on)
+    yield producer.committing(3)
+    before = producer.who
+    yield from producer.end()
+    yield producer.committing(4, **before)
+    yield producer.describing()
     heir = Producer(on)
     yield from heir.init()
-    yield one.committing(5)
+    yield producer.committing(5)
     yield from seen(on)
 
 
 @CASES.case(topics=[T, OTHER])
 def odd_offsets(on: Ground) -> Script:
-    one = yield from begun(on)
+    producer = yield from begun(on)
     missing = on.unused("nobody")
 
     def asking(topic: str, index: int = 0, offset: int = 5, metadata: str | None = "") -> Any:
@@ -154,45 +154,45 @@ def odd_offsets(on: Ground) -> Script:
         [asking(on.topic, offset=1), asking(on.topic, offset=2)],
         [asking("")],
     ):
-        yield one.committing(topics=topics)
+        yield producer.committing(topics=topics)
     yield from seen(on)
-    yield from one.end()
+    yield from producer.end()
     yield from seen(on)
 
 
 @CASES.case(topics=[T])
 def an_empty_group(on: Ground) -> Script:
-    one = Producer(on)
-    yield from one.init()
-    yield one.committing(group_id="")
+    producer = Producer(on)
+    yield from producer.init()
+    yield producer.committing(group_id="")
 
 
 @CASES.case(topics=[T], since=MEMBERS_SINCE)
 def members(on: Ground) -> Script:
     """Who commits must be in the group as it is (KIP-447)."""
     (alone,) = yield from group_of(on, 1)
-    one = yield from begun(on)
+    producer = yield from begun(on)
     member = {"member_id": alone.id, "generation_id": alone.generation}
-    yield one.committing(1, **member)
-    yield one.committing(2)
-    yield one.committing(3, **{**member, "generation_id": alone.generation + 1})
-    yield one.committing(3, **{**member, "generation_id": alone.generation - 1})
-    yield one.committing(3, **{**member, "generation_id": -1})
-    yield one.committing(3, **{**member, "member_id": "somebody"})
-    yield one.committing(3, **{**member, "member_id": ""})
-    yield one.committing(3, **member, group_instance_id="i")
+    yield producer.committing(1, **member)
+    yield producer.committing(2)
+    yield producer.committing(3, **{**member, "generation_id": alone.generation + 1})
+    yield producer.committing(3, **{**member, "generation_id": alone.generation - 1})
+    yield producer.committing(3, **{**member, "generation_id": -1})
+    yield producer.committing(3, **{**member, "member_id": "somebody"})
+    yield producer.committing(3, **{**member, "member_id": ""})
+    yield producer.committing(3, **member, group_instance_id="i")
     yield from seen(on)
-    yield from one.end()
+    yield from producer.end()
     yield from seen(on)
 
 
 @CASES.case(topics=[T], since=MEMBERS_SINCE)
 def members_of_no_group(on: Ground) -> Script:
-    one = yield from begun(on)
+    producer = yield from begun(on)
     for generation in (-1, 0, 1):
         for member in ("", "somebody"):
-            yield one.committing(1, generation_id=generation, member_id=member)
-    yield from one.end()
+            yield producer.committing(1, generation_id=generation, member_id=member)
+    yield from producer.end()
     yield from seen(on)
 
 
@@ -200,10 +200,10 @@ def members_of_no_group(on: Ground) -> Script:
 def members_during_a_rebalance(on: Ground) -> Script:
     (leader,) = yield from group_of(on, 1)
     late = Member(on, "late")
-    one = yield from begun(on)
+    producer = yield from begun(on)
     yield from late.begin(2)
-    yield one.committing(1, member_id=leader.id, generation_id=leader.generation)
-    yield from one.end()
+    yield producer.committing(1, member_id=leader.id, generation_id=leader.generation)
+    yield from producer.end()
     yield from seen(on)
 
 
@@ -212,35 +212,35 @@ def instances(on: Ground) -> Script:
     static = Member(on, instance="i")
     yield from static.join()
     yield static.syncing({static.id: b"all"})
-    one = yield from begun(on)
+    producer = yield from begun(on)
     who = {"member_id": static.id, "generation_id": static.generation}
     for instance in ("i", "j", None):
-        yield one.committing(1, **who, group_instance_id=instance)
-    yield one.committing(1, **{**who, "member_id": "other"}, group_instance_id="i")
+        yield producer.committing(1, **who, group_instance_id=instance)
+    yield producer.committing(1, **{**who, "member_id": "other"}, group_instance_id="i")
 
 
 @CASES.case(topics=[T])
 def pending_offsets_hold_a_group(on: Ground) -> Script:
     """Deleting it, and its offsets, while a transaction is open."""
     yield simple_commit(on, on.topic, 1, 1)
-    one = yield from begun(on)
-    yield one.committing(5)
+    producer = yield from begun(on)
+    yield producer.committing(5)
     topic = {"name": on.topic, "partitions": [{"partition_index": index} for index in (0, 1)]}
     yield on.other("OffsetDelete", 0, group_id=on.group, topics=[topic])
     yield from seen(on)
     yield on.other("DeleteGroups", 2, groups_names=[on.group])
     yield from seen(on)
-    yield from one.end()
+    yield from producer.end()
     yield from seen(on)
 
 
 @CASES.case(topics=[T])
 def after_a_timeout(on: Ground) -> Script:
-    one = Producer(on, timeout_ms=1)
-    yield from one.init()
-    yield one.adding_offsets()
-    yield one.committing(5, compared=False)  # may come before or after
-    yield from one.timed_out()
+    producer = Producer(on, timeout_ms=1)
+    yield from producer.init()
+    yield producer.adding_offsets()
+    yield producer.committing(5, compared=False)  # may come before or after
+    yield from producer.timed_out()
     yield from seen(on)
-    yield one.committing(6)
+    yield producer.committing(6)
     yield from seen(on)

@@ -166,7 +166,10 @@ def listed(on: Ground, name: str, *, there: bool) -> Step:
     from its metadata, and lists what the manager of client metrics has heard of that, later."""
 
     def is_of_before(answer: Any) -> bool:
-        return (name in [one["resource_name"] for one in answer["config_resources"]]) != there
+        return (
+            name
+            in [config_resource["resource_name"] for config_resource in answer["config_resources"]]
+        ) != there
 
     return on.other("ListConfigResources", 0, again=is_of_before)
 

@@ -164,8 +164,8 @@ def two_members_share(on: Ground) -> Script:
 def three_members_by_range(on: Ground) -> Script:
     topics = [on.topic, on.name("t")]
     members = [ConsumerMember(on, link, topics=topics, assignor="range") for link in "123"]
-    for one in members:
-        yield from one.join()
+    for member in members:
+        yield from member.join()
         yield from reconcile(members)
     yield consumer_group(on)
     yield members[0].leaving()
@@ -176,8 +176,8 @@ def three_members_by_range(on: Ground) -> Script:
 @CASES.case(topics=[FOUR], since=REGEX_SINCE)
 def assignors_by_votes(on: Ground) -> Script:
     members = [ConsumerMember(on, "1", assignor="range"), ConsumerMember(on, "2")]
-    for one in members:
-        yield from one.join()
+    for member in members:
+        yield from member.join()
     yield consumer_group(on)
     third = ConsumerMember(on, "3", assignor="uniform")
     fourth = ConsumerMember(on, "4", assignor="uniform")

@@ -11,10 +11,10 @@ for SECOND in (False, True):
 
     def transactions(on: Ground, second: bool = SECOND) -> Script:
         first, second_ = Producer(on, "-1", second=second), Producer(on, "-2", second=second)
-        for one in (first, second_):
-            yield from one.init()
-            yield from one.write(b"a")
-            yield from one.produce(b"b")
+        for producer in (first, second_):
+            yield from producer.init()
+            yield from producer.write(b"a")
+            yield from producer.produce(b"b")
             yield producers(on)
         yield from first.end()
         yield producers(on)

@@ -15,15 +15,15 @@ RESULTS = (True, False)
 
 @CASES.case(topics=[T])
 def one_after_the_other(on: Ground) -> Script:
-    one = Producer(on)
-    yield from one.init()
+    producer = Producer(on)
+    yield from producer.init()
     for number, committed in enumerate((True, False, False, True, True)):
-        yield from one.write(b"%d" % number)
-        yield from one.write(b"more", place=(on.topic, 1))
+        yield from producer.write(b"%d" % number)
+        yield from producer.write(b"more", place=(on.topic, 1))
         yield producers(on)
-        yield one.describing()
-        yield from one.end(committed=committed)
-        yield one.describing()
+        yield producer.describing()
+        yield from producer.end(committed=committed)
+        yield producer.describing()
     yield producers(on)
     yield reading(on, (on.topic, 0), (on.topic, 1))
     yield reading(on, isolation=0)
@@ -32,15 +32,15 @@ def one_after_the_other(on: Ground) -> Script:
 @CASES.case(topics=[SHARED])
 def nothing_was_begun(on: Ground) -> Script:
     for committed in RESULTS:
-        one = Producer(on, f"-{committed}")
-        yield one.ending(committed=committed, producer_id=5_000_000, producer_epoch=0)
-        yield from one.init()
-        yield from one.end(committed=committed)
-        yield one.describing()
-        yield from one.end(committed=not committed)
-        yield one.describing()
-        yield from one.end(committed=committed)
-        yield one.describing()
+        producer = Producer(on, f"-{committed}")
+        yield producer.ending(committed=committed, producer_id=5_000_000, producer_epoch=0)
+        yield from producer.init()
+        yield from producer.end(committed=committed)
+        yield producer.describing()
+        yield from producer.end(committed=not committed)
+        yield producer.describing()
+        yield from producer.end(committed=committed)
+        yield producer.describing()
 
 
 @CASES.case(topics=[SHARED])
@@ -48,80 +48,80 @@ def in_every_state_again(on: Ground) -> Script:
     """With the epoch of before (a retry), with that of now, and with others."""
     for first in RESULTS:
         for then in RESULTS:
-            one = Producer(on, f"-{first}-{then}")
-            yield from one.init()
-            yield from one.write()
-            before = one.epoch
-            yield from one.end(committed=first)
-            for epoch in (before, before - 1, before + 2, one.epoch):
-                yield one.ending(committed=then, producer_epoch=epoch)
-                yield from one.await_end()
-                yield one.describing()
+            producer = Producer(on, f"-{first}-{then}")
+            yield from producer.init()
+            yield from producer.write()
+            before = producer.epoch
+            yield from producer.end(committed=first)
+            for epoch in (before, before - 1, before + 2, producer.epoch):
+                yield producer.ending(committed=then, producer_epoch=epoch)
+                yield from producer.await_end()
+                yield producer.describing()
 
 
 @CASES.case(topics=[T])
 def without_records(on: Ground) -> Script:
     """Partitions were added, and nothing was written to them."""
     for committed in RESULTS:
-        one = Producer(on, f"-{committed}")
-        yield from one.init()
-        yield one.adding((on.topic, 0), (on.topic, 1))
-        yield from one.end(committed=committed)
-        yield one.describing()
+        producer = Producer(on, f"-{committed}")
+        yield from producer.init()
+        yield producer.adding((on.topic, 0), (on.topic, 1))
+        yield from producer.end(committed=committed)
+        yield producer.describing()
         yield producers(on, (on.topic, 1))
 
 
 @CASES.case(topics=[SHARED])
 def by_others(on: Ground) -> Script:
-    one = Producer(on)
-    yield from one.init()
-    yield from one.init()
-    yield from one.write()
+    producer = Producer(on)
+    yield from producer.init()
+    yield from producer.init()
+    yield from producer.write()
     for committed in RESULTS:
         for producer_id in (5_000_000, -1):
-            yield one.ending(committed=committed, producer_id=producer_id)
+            yield producer.ending(committed=committed, producer_id=producer_id)
         for epoch in (0, 2, -1, 32_767, -(2**15)):
-            yield one.ending(committed=committed, producer_epoch=epoch)
-        yield one.ending(committed=committed, transactional_id="")
-        yield one.ending(committed=committed, transactional_id="nobody's")
-    yield one.describing()
+            yield producer.ending(committed=committed, producer_epoch=epoch)
+        yield producer.ending(committed=committed, transactional_id="")
+        yield producer.ending(committed=committed, transactional_id="nobody's")
+    yield producer.describing()
 
 
 @CASES.case(topics=[SHARED])
 def after_a_timeout(on: Ground) -> Script:
     for committed in RESULTS:
-        one = Producer(on, f"-{committed}", timeout_ms=1)
-        yield from one.init()
-        yield one.adding()
-        yield from one.timed_out()
-        yield one.describing()
-        yield one.ending(committed=committed)
-        yield one.ending(committed=committed, producer_epoch=one.epoch + 1)
-        yield from one.await_end()
-        yield one.describing()
-        yield from one.init()
-        yield one.describing()
+        producer = Producer(on, f"-{committed}", timeout_ms=1)
+        yield from producer.init()
+        yield producer.adding()
+        yield from producer.timed_out()
+        yield producer.describing()
+        yield producer.ending(committed=committed)
+        yield producer.ending(committed=committed, producer_epoch=producer.epoch + 1)
+        yield from producer.await_end()
+        yield producer.describing()
+        yield from producer.init()
+        yield producer.describing()
 
 
 @CASES.case(topics=[T])
 def after_a_timeout_with_records(on: Ground) -> Script:
-    one = Producer(on, timeout_ms=1)
-    yield from one.init()
-    yield one.adding()
-    yield one.producing(compared=False)  # may come before or after
-    yield from one.timed_out()
-    yield one.producing()
-    yield one.ending()
-    yield from one.init()
-    yield one.describing()
+    producer = Producer(on, timeout_ms=1)
+    yield from producer.init()
+    yield producer.adding()
+    yield producer.producing(compared=False)  # may come before or after
+    yield from producer.timed_out()
+    yield producer.producing()
+    yield producer.ending()
+    yield from producer.init()
+    yield producer.describing()
 
 
 @CASES.case(topics=[Topic(partitions=2), Topic("other")])
 def a_topic_was_deleted(on: Ground) -> Script:
-    one = Producer(on)
-    yield from one.init()
-    yield from one.write(place=(on.topic, 0))
-    yield from one.write(place=(on.name("other"), 0))
+    producer = Producer(on)
+    yield from producer.init()
+    yield from producer.write(place=(on.topic, 0))
+    yield from producer.write(place=(on.name("other"), 0))
     yield on.other("DeleteTopics", 5, topic_names=[on.topic], timeout_ms=30_000)
     gone: dict[str, Any] = {
         "topics": [{"name": on.topic, "topic_id": None}],
@@ -134,8 +134,8 @@ def a_topic_was_deleted(on: Ground) -> Script:
         again=lambda answer: answer["topics"][0]["error_code"] != 3,
         **gone,
     )
-    yield from one.end()
-    yield one.describing()
+    yield from producer.end()
+    yield producer.describing()
     yield reading(on, (on.name("other"), 0))
 
 

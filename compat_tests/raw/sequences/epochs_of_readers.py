@@ -29,6 +29,6 @@ def by_epoch(on: Ground) -> Script:
         (None, -1),
         ("", -1),
     ):
-        asked: dict[str, Any] = {"member_id": member, "member_epoch": epoch}
-        yield fetching(on, [named(on, on.topic, 0, 1)], **asked)
-        yield fetching(on, None, **asked)
+        identity: dict[str, Any] = {"member_id": member, "member_epoch": epoch}
+        yield fetching(on, [named(on, on.topic, 0, 1)], **identity)
+        yield fetching(on, None, **identity)

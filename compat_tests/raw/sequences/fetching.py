@@ -89,12 +89,12 @@ def only_what_is_stable(on: Ground) -> Script:
 def several_groups(on: Ground) -> Script:
     yield simple_commit(on, on.topic, 3)
     yield simple_commit(on, on.topic, 4, group_id=f"{on.group}-2")
-    one = {"group_id": on.group, "topics": [named(on, on.topic, 0, 1)]}
-    two = {"group_id": f"{on.group}-2", "topics": None}
-    three = {"group_id": f"{on.group}-3", "topics": None}
-    yield on.ask(groups=[one, two, three])
-    yield on.ask(groups=[two, one, {**one, "topics": None}])
-    yield on.ask(groups=[one, {"group_id": "", "topics": []}])
+    first = {"group_id": on.group, "topics": [named(on, on.topic, 0, 1)]}
+    second = {"group_id": f"{on.group}-2", "topics": None}
+    third = {"group_id": f"{on.group}-3", "topics": None}
+    yield on.ask(groups=[first, second, third])
+    yield on.ask(groups=[second, first, {**first, "topics": None}])
+    yield on.ask(groups=[first, {"group_id": "", "topics": []}])
     yield on.ask(groups=[])
 
 

@@ -15,8 +15,8 @@ OTHER = Topic("other", partitions=2, shared=True)
 
 def deleting(on: Ground, *topics: str, indexes: tuple[int, ...] = (0, 1), **more: Any) -> Step:
     partitions = [{"partition_index": index} for index in indexes]
-    asked = [{"name": name, "partitions": partitions} for name in topics]
-    return on.ask(**{"group_id": on.group, "topics": asked, **more})
+    requested = [{"name": name, "partitions": partitions} for name in topics]
+    return on.ask(**{"group_id": on.group, "topics": requested, **more})
 
 
 def both_committed(on: Ground) -> Script:

@@ -24,42 +24,42 @@ def an_instance_after_the_other(on: Ground) -> Script:
 @CASES.case(topics=[])
 def timeouts(on: Ground) -> Script:
     for timeout_ms in (0, -1, 1, 900_000, 900_001, 2**31 - 1, -(2**31)):
-        one = Producer(on, f"-{timeout_ms}")
-        yield one.initing(transaction_timeout_ms=timeout_ms)
-        yield one.describing()
+        producer = Producer(on, f"-{timeout_ms}")
+        yield producer.initing(transaction_timeout_ms=timeout_ms)
+        yield producer.describing()
 
 
 @CASES.case(topics=[])
 def strange_names(on: Ground) -> Script:
     for name in ("ä/ \0?", "n" * 10_000):
-        one = Producer(on, name)
-        yield one.initing()
-        yield one.describing()
+        producer = Producer(on, name)
+        yield producer.initing()
+        yield producer.describing()
 
 
 @CASES.case(topics=[], since=EXPECTED_SINCE)
 def an_expected_producer_of_a_new_name(on: Ground) -> Script:
     for number, (producer_id, epoch) in enumerate(((5_000_000, 3), (0, 0), (5_000_000, 32_767))):
-        one = Producer(on, f"-{number}")
-        yield one.initing(producer_id=producer_id, producer_epoch=epoch)
-        yield one.describing()
+        producer = Producer(on, f"-{number}")
+        yield producer.initing(producer_id=producer_id, producer_epoch=epoch)
+        yield producer.describing()
 
 
 @CASES.case(topics=[], since=EXPECTED_SINCE)
 def an_expected_producer(on: Ground) -> Script:
-    one = Producer(on)
-    yield from one.init()
-    first = one.who
-    yield from one.init(**one.who)
-    yield one.initing(**first)  # the answer was lost
-    yield one.initing(**{**one.who, "producer_epoch": 7})
-    yield one.initing(**{**one.who, "producer_id": 5_000_000})
-    yield one.initing(**{**one.who, "producer_epoch": -1})
-    yield one.initing(**{**one.who, "producer_id": -1})
-    yield one.initing(**{**one.who, "producer_epoch": -2})
-    yield from one.init()
-    yield one.initing(**first)
-    yield one.describing()
+    producer = Producer(on)
+    yield from producer.init()
+    first = producer.who
+    yield from producer.init(**producer.who)
+    yield producer.initing(**first)  # the answer was lost
+    yield producer.initing(**{**producer.who, "producer_epoch": 7})
+    yield producer.initing(**{**producer.who, "producer_id": 5_000_000})
+    yield producer.initing(**{**producer.who, "producer_epoch": -1})
+    yield producer.initing(**{**producer.who, "producer_id": -1})
+    yield producer.initing(**{**producer.who, "producer_epoch": -2})
+    yield from producer.init()
+    yield producer.initing(**first)
+    yield producer.describing()
 
 
 def opened(on: Ground, *, second: bool) -> Producer:
@@ -94,58 +94,58 @@ for SECOND in (False, True):
 
     def after_one(on: Ground, second: bool = SECOND) -> Script:
         for committed in (True, False):
-            one = Producer(on, f"-{committed}", second=second)
-            yield from one.init()
-            yield from one.write()
-            yield from one.end(committed=committed)
-            yield from one.init()
-            yield one.describing()
-            yield from one.write()
-            yield from one.end(committed=not committed)
+            producer = Producer(on, f"-{committed}", second=second)
+            yield from producer.init()
+            yield from producer.write()
+            yield from producer.end(committed=committed)
+            yield from producer.init()
+            yield producer.describing()
+            yield from producer.write()
+            yield from producer.end(committed=not committed)
         yield reading(on)
 
     def its_own(on: Ground, second: bool = SECOND) -> Script:
         """A producer goes on with its id: what it had open is aborted."""
-        one = Producer(on, second=second)
-        yield from one.init()
-        yield from one.write(b"a")
-        yield one.initing(**{**one.who, "producer_id": 5_000_000})
-        yield one.initing(**one.who)
-        yield from one.await_end()
-        yield one.describing()
-        yield from one.init(**one.who)
-        yield one.describing()
-        yield from one.init()
-        yield from one.write(b"b")
-        yield from one.end()
-        yield from one.init(**one.who)
-        yield from one.write(b"c")
-        yield from one.end()
+        producer = Producer(on, second=second)
+        yield from producer.init()
+        yield from producer.write(b"a")
+        yield producer.initing(**{**producer.who, "producer_id": 5_000_000})
+        yield producer.initing(**producer.who)
+        yield from producer.await_end()
+        yield producer.describing()
+        yield from producer.init(**producer.who)
+        yield producer.describing()
+        yield from producer.init()
+        yield from producer.write(b"b")
+        yield from producer.end()
+        yield from producer.init(**producer.who)
+        yield from producer.write(b"c")
+        yield from producer.end()
         yield reading(on)
 
     def with_another_epoch(on: Ground, second: bool = SECOND) -> Script:
         """What is open is aborted before the epoch is looked at."""
         for number, epoch in enumerate((0, 2, -2)):
-            one = Producer(on, f"-{number}", second=second)
-            yield from one.init()
-            yield from one.init()
-            yield from one.write(b"a")
-            yield one.initing(**{**one.who, "producer_epoch": epoch})
-            yield from one.await_end()
-            yield one.describing()
-            yield one.initing(**{**one.who, "producer_epoch": epoch})
-            yield one.describing()
+            producer = Producer(on, f"-{number}", second=second)
+            yield from producer.init()
+            yield from producer.init()
+            yield from producer.write(b"a")
+            yield producer.initing(**{**producer.who, "producer_epoch": epoch})
+            yield from producer.await_end()
+            yield producer.describing()
+            yield producer.initing(**{**producer.who, "producer_epoch": epoch})
+            yield producer.describing()
 
     def retries_of_one_that_goes_on(on: Ground, second: bool = SECOND) -> Script:
-        one = Producer(on, second=second)
-        yield from one.init()
-        before = one.who
-        yield from one.write(b"a")
-        yield from one.end()
-        after = one.who
+        producer = Producer(on, second=second)
+        yield from producer.init()
+        before = producer.who
+        yield from producer.write(b"a")
+        yield from producer.end()
+        after = producer.who
         for who in (before, after, after, before):
-            yield one.initing(**who)
-            yield one.describing()
+            yield producer.initing(**who)
+            yield producer.describing()
 
     CASES.add(f"in a transaction, {PROTOCOL}", in_a_transaction, topics=[T])
     CASES.add(f"after one, {PROTOCOL}", after_one, topics=[T])

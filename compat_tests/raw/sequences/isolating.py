@@ -31,21 +31,21 @@ def from_offset(on: Ground, offset: int, **more: int) -> Step:
 
 @CASES.case(topics=[T], since=SINCE)
 def transactions(on: Ground) -> Script:
-    one = Producer(on)
-    yield from one.init()
+    producer = Producer(on)
+    yield from producer.init()
     for committed in (True, False, False, True):
-        yield from one.write(b"a", b"b")
+        yield from producer.write(b"a", b"b")
         yield from seen(on)
-        yield from one.end(committed=committed)
+        yield from producer.end(committed=committed)
         yield from seen(on)
 
 
 @CASES.case(topics=[T], since=SINCE)
 def interleaved(on: Ground) -> Script:
     first, second, third = (Producer(on, f"-{number}") for number in range(3))
-    for one in (first, second, third):
-        yield from one.init()
-        yield from one.write(b"1")
+    for producer in (first, second, third):
+        yield from producer.init()
+        yield from producer.write(b"1")
     yield from second.write(b"2")
     yield from seen(on)
     yield from second.end(committed=False)
@@ -63,8 +63,8 @@ def interleaved(on: Ground) -> Script:
 def from_the_middle(on: Ground) -> Script:
     """Which aborted transactions are listed, from each offset on."""
     first, second = Producer(on, "-1"), Producer(on, "-2")
-    for one in (first, second):
-        yield from one.init()
+    for producer in (first, second):
+        yield from producer.init()
     for number in range(3):
         yield from first.write(b"f%d" % number)
         yield from second.write(b"s%d" % number)
@@ -78,11 +78,11 @@ def from_the_middle(on: Ground) -> Script:
 
 @CASES.case(topics=[T], since=SINCE)
 def a_few_bytes_at_a_time(on: Ground) -> Script:
-    one = Producer(on)
-    yield from one.init()
+    producer = Producer(on)
+    yield from producer.init()
     for committed in (False, True, False):
-        yield from one.write(b"a" * 50)
-        yield from one.end(committed=committed)
+        yield from producer.write(b"a" * 50)
+        yield from producer.end(committed=committed)
     for size in (1, 100, 200, 300, 500):
         for offset in (0, 1, 2):
             yield from_offset(on, offset, partition_max_bytes=size)
@@ -91,9 +91,9 @@ def a_few_bytes_at_a_time(on: Ground) -> Script:
 @CASES.case(topics=[T], since=SINCE)
 def waiting_behind_an_open_transaction(on: Ground) -> Script:
     """A reader at the last stable offset is given what follows when the transaction ends."""
-    one = Producer(on, link="2")
-    yield from one.init()
-    yield from one.write(b"a")
+    producer = Producer(on, link="2")
+    yield from producer.init()
+    yield from producer.write(b"a")
     yield on.ask(
         replica_id=-1,
         max_wait_ms=60_000,
@@ -105,5 +105,5 @@ def waiting_behind_an_open_transaction(on: Ground) -> Script:
         shown=in_short,
         later=True,
     )
-    yield from one.end()
+    yield from producer.end()
     yield on.answered("1")

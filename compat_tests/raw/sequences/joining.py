@@ -89,8 +89,8 @@ CASES.add(
 def two_members(on: Ground) -> Script:
     members = yield from group_of(on, 2)
     yield describing(on)
-    for one in members:
-        yield one.heartbeat()
+    for member in members:
+        yield member.heartbeat()
 
 
 @CASES.case(topics=[])

@@ -21,7 +21,7 @@ FIRST_BATCHED = 3
 WITH_IDS_FIRST = 4
 
 
-def one(member_id: str = "", instance: str | None = None) -> dict[str, Any]:
+def identity(member_id: str = "", instance: str | None = None) -> dict[str, Any]:
     return {"member_id": member_id, "group_instance_id": instance, "reason": "why not"}
 
 
@@ -36,7 +36,9 @@ def of_no_group(**more: Any) -> Function:
     return script
 
 
-CASES.add("no such group", of_no_group(member_id="somebody", members=[one("somebody")]), topics=[])
+CASES.add(
+    "no such group", of_no_group(member_id="somebody", members=[identity("somebody")]), topics=[]
+)
 CASES.add("no such group, and no member id", of_no_group(), topics=[])
 CASES.add("no such group, and no members", of_no_group(members=[]), topics=[])
 CASES.add("an empty group id", of_no_group(group_id=""), topics=[])
@@ -45,7 +47,7 @@ CASES.add("an empty group id", of_no_group(group_id=""), topics=[])
 @CASES.case(topics=[])
 def an_unknown_member(on: Ground) -> Script:
     yield from group_of(on, 1)
-    yield Member(on).leaving(member_id="somebody", members=[one("somebody")])
+    yield Member(on).leaving(member_id="somebody", members=[identity("somebody")])
     yield Member(on).leaving()
     yield describing(on)
 
@@ -104,16 +106,18 @@ def one_that_waits(on: Ground) -> Script:
 @CASES.case()
 def a_group_that_has_offsets_only(on: Ground) -> Script:
     yield simple_commit(on, on.topic, 7)
-    yield Member(on).leaving(member_id="somebody", members=[one("somebody")])
+    yield Member(on).leaving(member_id="somebody", members=[identity("somebody")])
     yield describing(on)
 
 
 @CASES.case(since=FIRST_BATCHED, topics=[])
 def several_at_once(on: Ground) -> Script:
     first, second, third = yield from group_of(on, 3)
-    yield batch(on, one(second.id), one("somebody"), one(third.id), one(second.id))
+    yield batch(
+        on, identity(second.id), identity("somebody"), identity(third.id), identity(second.id)
+    )
     yield first.heartbeat()
-    yield batch(on, one(first.id), one(""))
+    yield batch(on, identity(first.id), identity(""))
     yield describing(on)
 
 
@@ -128,15 +132,21 @@ def none_of_the_members(on: Ground) -> Script:
 def instances(on: Ground) -> Script:
     static = Member(on, instance="i")
     yield from static.join()
-    yield batch(on, one("", "j"), one("somebody", "i"), one("somebody", "j"), one("", ""))
-    yield batch(on, one(static.id, "j"))
+    yield batch(
+        on,
+        identity("", "j"),
+        identity("somebody", "i"),
+        identity("somebody", "j"),
+        identity("", ""),
+    )
+    yield batch(on, identity(static.id, "j"))
     yield describing(on)
-    yield batch(on, one("", "i"))
+    yield batch(on, identity("", "i"))
     yield static.heartbeat()
     yield describing(on)
     again = Member(on, "2", instance="i")
     yield from again.join()
-    yield batch(on, one(again.id))
+    yield batch(on, identity(again.id))
     yield describing(on)
 
 
@@ -148,7 +158,7 @@ def instances_and_others(on: Ground) -> Script:
     yield from dynamic.begin(2)
     yield from static.join()
     yield from dynamic.end()
-    yield batch(on, one(dynamic.id, "i"), one(static.id), one(dynamic.id))
+    yield batch(on, identity(dynamic.id, "i"), identity(static.id), identity(dynamic.id))
     yield describing(on)
 
 

@@ -18,7 +18,7 @@ def own(on: Ground) -> Callable[[Any], Any]:
     """Only the groups of this script."""
 
     def shown(answer: Any) -> Any:
-        groups = [one for one in answer["groups"] if one["group_id"].startswith(on.group)]
+        groups = [group for group in answer["groups"] if group["group_id"].startswith(on.group)]
         return {**answer, "groups": groups}
 
     return shown

@@ -59,15 +59,15 @@ def seen(on: Ground) -> Script:
 @CASES.case(topics=[T])
 def of_open_transactions(on: Ground) -> Script:
     for committed in (True, False):
-        one = Producer(on, f"-{committed}")
-        yield from one.init()
-        yield from one.write(b"a")
-        yield marking(on, one.id, one.epoch, committed=committed)
+        producer = Producer(on, f"-{committed}")
+        yield from producer.init()
+        yield from producer.write(b"a")
+        yield marking(on, producer.id, producer.epoch, committed=committed)
         yield from seen(on)
-        yield one.describing()
-        yield from one.produce(b"b")
+        yield producer.describing()
+        yield from producer.produce(b"b")
         yield from seen(on)
-        yield from one.end(committed=committed)
+        yield from producer.end(committed=committed)
         yield from seen(on)
 
 
@@ -90,16 +90,16 @@ def negative_ids_and_epochs(on: Ground) -> Script:
 
 @CASES.case(topics=[T])
 def epochs(on: Ground) -> Script:
-    one = Producer(on)
-    yield from one.init()
-    yield from one.init()
-    yield from one.write(b"a")
-    yield marking(on, one.id, one.epoch - 1, committed=False)
+    producer = Producer(on)
+    yield from producer.init()
+    yield from producer.init()
+    yield from producer.write(b"a")
+    yield marking(on, producer.id, producer.epoch - 1, committed=False)
     yield from seen(on)
-    yield marking(on, one.id, one.epoch + 1, committed=False)
+    yield marking(on, producer.id, producer.epoch + 1, committed=False)
     yield from seen(on)
-    yield one.producing(b"b")
-    yield one.ending()  # its marker is refused: for Apache Kafka, this end never comes
+    yield producer.producing(b"b")
+    yield producer.ending()  # its marker is refused: for Apache Kafka, this end never comes
     yield from seen(on)
 
 
@@ -107,12 +107,18 @@ def epochs(on: Ground) -> Script:
 def epochs_of_the_second_protocol(on: Ground) -> Script:
     """Each marker has a higher epoch than its transaction (KIP-890)."""
     for version in (1, 2, 3):
-        one = Producer(on, f"-{version}", second=True)
-        yield from one.init()
-        yield from one.init()
-        yield from one.write(b"a")
-        for epoch in (one.epoch - 1, one.epoch, one.epoch + 1, one.epoch + 1, one.epoch):
-            yield marking(on, one.id, epoch, version=version)
+        producer = Producer(on, f"-{version}", second=True)
+        yield from producer.init()
+        yield from producer.init()
+        yield from producer.write(b"a")
+        for epoch in (
+            producer.epoch - 1,
+            producer.epoch,
+            producer.epoch + 1,
+            producer.epoch + 1,
+            producer.epoch,
+        ):
+            yield marking(on, producer.id, epoch, version=version)
             yield from seen(on)
 
 
@@ -167,18 +173,18 @@ def several(on: Ground) -> Script:
 @CASES.case(topics=[T])
 def of_offsets(on: Ground) -> Script:
     for committed in (True, False):
-        one = Producer(on, f"-{committed}")
-        yield from one.init()
-        yield from one.init()
-        yield one.adding_offsets()
-        described = yield one.describing()
+        producer = Producer(on, f"-{committed}")
+        yield from producer.init()
+        yield from producer.init()
+        yield producer.adding_offsets()
+        described = yield producer.describing()
         (topic,) = described["transaction_states"][0]["topics"]
         place = topic["topic"], topic["partitions"][0]
-        yield one.committing(7, 8)
+        yield producer.committing(7, 8)
         yield offsets(on)
         yield offsets(on, stable=True)
-        yield marking(on, one.id, one.epoch - 1, place, committed=committed)
+        yield marking(on, producer.id, producer.epoch - 1, place, committed=committed)
         yield offsets(on, stable=True)
-        yield marking(on, one.id, one.epoch, place, committed=committed)
+        yield marking(on, producer.id, producer.epoch, place, committed=committed)
         yield offsets(on)
         yield offsets(on, stable=True)

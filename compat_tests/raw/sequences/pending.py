@@ -15,14 +15,14 @@ T = Topic("pending", partitions=2, shared=True)
 def of_an_open_transaction(on: Ground) -> Script:
     yield simple_commit(on, on.topic, 1, 1)
     for committed in (True, False):
-        one = Producer(on, f"-{committed}")
-        yield from one.init()
-        yield one.adding_offsets()
+        producer = Producer(on, f"-{committed}")
+        yield from producer.init()
+        yield producer.adding_offsets()
         yield offsets(on, stable=True)
-        yield one.committing(5)
+        yield producer.committing(5)
         for stable in (True, False):
             yield offsets(on, stable=stable)
         yield on.other("OffsetFetch", 7, group_id=on.group, topics=None, require_stable=True)
-        yield from one.end(committed=committed)
+        yield from producer.end(committed=committed)
         for stable in (True, False):
             yield offsets(on, stable=stable)

@@ -77,8 +77,8 @@ async def versions(registry: Driver, subject: str) -> list[tuple[int, int, objec
     found = await rest(registry, "GET", f"/subjects/{subject}/versions")
     rows = []
     for version in found["body"]:
-        one = (await rest(registry, "GET", f"/subjects/{subject}/versions/{version}"))["body"]
-        rows.append((one["version"], one["id"], json.loads(one["schema"])))
+        body = (await rest(registry, "GET", f"/subjects/{subject}/versions/{version}"))["body"]
+        rows.append((body["version"], body["id"], json.loads(body["schema"])))
     return rows
 
 
@@ -122,7 +122,7 @@ async def run(trial: Trial) -> None:
         await registry.ask("kill")
         registry = await started(trial, topics)
         await becomes_answer(registry, "/subjects", [BILLS, ORDERS])
-        equal([await versions(registry, one) for one in (ORDERS, BILLS)], had, "versions")
+        equal([await versions(registry, subject) for subject in (ORDERS, BILLS)], had, "versions")
         schema = await rest(registry, "GET", f"/schemas/ids/{second}")
         equal(schema["body"]["schema"], avro(ID, NOTE)["schema"], "schema by its id")
         found = await rest(registry, "GET", "/subjects/gone/versions")

@@ -27,6 +27,6 @@ async def committed_are(trial: Trial, group: str, count: int) -> None:
             if refused.name not in COORDINATOR_CHANGES:
                 raise
             return refused.name
-        return sum(one["offset"] for one in found["offsets"])
+        return sum(committed["offset"] for committed in found["offsets"])
 
     await becomes(total, count, "sum of committed offsets")

@@ -96,7 +96,7 @@ class Lines:
         """Read what is in the topic now: how many lines are new."""
         before = len(self._found)
         records = await self._reader.poll(POLL_RECORDS, within_ms)
-        self._found += [(one.value or b"").decode() for one in records]
+        self._found += [(record.value or b"").decode() for record in records]
         expected = self._written[: len(self._found)]
         for number, (line, other) in enumerate(zip(self._found, expected, strict=False)):
             equal(line, other, f"line {number} of the topic")
@@ -140,7 +140,7 @@ async def run_files(trial: Trial) -> None:
     with TemporaryDirectory(prefix="kavka-compat-connect-") as directory:
         workers, lines = Workers(trial), Lines(trial, Path(directory))
         await lines.prepare()
-        source, sink, another = (trial.name(one) for one in ("source", "sink", "sink"))
+        source, sink, another = (trial.name(name) for name in ("source", "sink", "sink"))
         with trial.step("start a worker", "FindCoordinator", "CreateTopics", "JoinGroup"):
             await workers.start()
         with trial.step("copy a file through a topic", "InitProducerId", "EndTxn", "Fetch"):

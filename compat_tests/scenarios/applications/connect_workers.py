@@ -81,7 +81,7 @@ class Workers:
     async def places(self, *names: str) -> list[str]:
         """The workers that carry out the tasks of connectors."""
         found = [await self.ask("GET", f"/connectors/{name}/status") for name in names]
-        return [task["worker_id"] for one in found for task in one["tasks"]]
+        return [task["worker_id"] for connector in found for task in connector["tasks"]]
 
     async def kill(self, worker: str) -> None:
         """SIGKILL."""
@@ -101,15 +101,15 @@ class Workers:
         return found["body"]
 
     async def _ask(self, method: str, path: str, body: Mapping[str, str] | None = None) -> Json:
-        one = next(iter(self._running.values()))
-        return await one.ask("rest", method=method, path=path, body=body)
+        worker = next(iter(self._running.values()))
+        return await worker.ask("rest", method=method, path=path, body=body)
 
     async def _states(self, name: str) -> tuple[str, ...]:
         found = await self._ask("GET", f"/connectors/{name}/status")
         if found["status"] in (NOT_FOUND, REBALANCING):
             return ()
         parts = [found["body"]["connector"], *found["body"]["tasks"]]
-        for one in parts:
-            if one["state"] == "FAILED":
-                raise Mismatch(f"{name} has failed: {one['trace']}")
-        return tuple(one["state"] for one in parts)
+        for part in parts:
+            if part["state"] == "FAILED":
+                raise Mismatch(f"{name} has failed: {part['trace']}")
+        return tuple(part["state"] for part in parts)

@@ -51,11 +51,13 @@ def bill(number: int) -> object:
 
 def check_bills(found: Iterable[Read], count: int) -> None:
     """One for each order, and those of a customer in the order of the orders."""
-    bills = [json.loads(one.value or b"null") for one in found]
+    bills = [json.loads(record.value or b"null") for record in found]
     for who in map(customer, range(CUSTOMERS)):
         expected = [bill(number) for number in range(count) if customer(number) == who]
-        equal([one for one in bills if one["customer"] == who], expected, f"bills of {who}")
-    types = {dict(one.headers).get("content-type") for one in found}
+        equal(
+            [billed for billed in bills if billed["customer"] == who], expected, f"bills of {who}"
+        )
+    types = {dict(record.headers).get("content-type") for record in found}
     equal(types, {b"application/json"}, "types of content")
 
 
@@ -69,12 +71,12 @@ async def bills_of(trial: Trial, topic: str, partitions: int, count: int) -> lis
     """All bills. There must be no more when the applications have ended."""
     reader = await trial.reference()
     await reader.ask("consumer")
-    await reader.assign({Partition(topic, one): "earliest" for one in range(partitions)})
+    await reader.assign({Partition(topic, index): "earliest" for index in range(partitions)})
     found = await read(reader, count, round(SETTLED_S * 1000))
     ends = await reader.ask(
         "ends", partitions=[Partition(topic, n).as_json() for n in range(partitions)]
     )
-    equal(sum(one["latest"] for one in ends["ends"]), count, "number of bills")
+    equal(sum(end["latest"] for end in ends["ends"]), count, "number of bills")
     return found
 
 
@@ -98,8 +100,8 @@ def through(name: str, library: str, title: str, *, batches: bool) -> Scenario:
         await stored(await writer(trial), source, [order(number) for number in range(ORDERS)])
         app = await trial.driver()
         with trial.step("start an application with a group", *JOINED):
-            what: Json = {"library": library, "batches": batches, "group": group}
-            await app.ask("start", **what, input=source, output=sink)
+            arguments: Json = {"library": library, "batches": batches, "group": group}
+            await app.ask("start", **arguments, input=source, output=sink)
         with trial.step("handle orders and commit them", *HANDLED):
             await handled(app, ORDERS)
             await committed_are(trial, group, ORDERS)
@@ -121,17 +123,17 @@ def resumed(name: str, library: str, title: str) -> Scenario:
         producer, group = await writer(trial), trial.name("group")
         await stored(producer, source, [order(number) for number in range(ORDERS)])
         first, second = await trial.driver(), await trial.driver()
-        what: Json = {"library": library, "batches": False, "group": group}
-        what |= {"input": source, "output": sink}
+        arguments: Json = {"library": library, "batches": False, "group": group}
+        arguments |= {"input": source, "output": sink}
         with trial.step("start an application and let it handle orders", *JOINED, *HANDLED):
-            await first.ask("start", **what)
+            await first.ask("start", **arguments)
             await handled(first, FIRST)
         with trial.step("stop it, with all committed that it has handled", "OffsetCommit"):
             done = len((await first.ask("stop"))["sizes"])
             await committed_are(trial, group, done)
         await stored(producer, source, [order(ORDERS + number) for number in range(ORDERS)])
         with trial.step("go on from there as another instance", *JOINED, *HANDLED):
-            await second.ask("start", **what)
+            await second.ask("start", **arguments)
             await handled(second, 2 * ORDERS - done)
             await committed_are(trial, group, 2 * ORDERS)
             rest = len((await second.ask("stop"))["sizes"])

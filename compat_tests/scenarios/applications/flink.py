@@ -49,18 +49,24 @@ def key(number: int) -> bytes:
 
 def numbered(numbers: range) -> list[Record]:
     """Their partitions go by their keys."""
-    return [Record(b"%s,%d" % (key(one), one), key(one), partition=None) for one in numbers]
+    return [
+        Record(b"%s,%d" % (key(number), number), key(number), partition=None) for number in numbers
+    ]
 
 
 def check_squares(found: Sequence[Read], total: int) -> None:
     """Each number once, and those of a key in order."""
-    for one in {key(number) for number in range(KEYS)}:
+    for key_bytes in {key(number) for number in range(KEYS)}:
         expected = [
-            b"%s,%d,%d" % (one, number, number * number)
+            b"%s,%d,%d" % (key_bytes, number, number * number)
             for number in range(total)
-            if key(number) == one
+            if key(number) == key_bytes
         ]
-        equal([it.value for it in found if it.key == one], expected, f"squares of {one.decode()}")
+        equal(
+            [record.value for record in found if record.key == key_bytes],
+            expected,
+            f"squares of {key_bytes.decode()}",
+        )
 
 
 class Work(NamedTuple):
@@ -105,7 +111,7 @@ async def write(trial: Trial, topic: str, numbers: range) -> None:
 async def reader(trial: Trial, topic: str, isolation: str = "read_committed") -> Driver:
     driver = await trial.reference()
     await driver.ask("consumer", isolation=isolation)
-    await driver.assign({Partition(topic, one): "earliest" for one in range(PARTITIONS)})
+    await driver.assign({Partition(topic, index): "earliest" for index in range(PARTITIONS)})
     return driver
 
 

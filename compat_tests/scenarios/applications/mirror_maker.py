@@ -94,11 +94,11 @@ async def _copies(driver: Driver) -> bool:
     """Mismatch if a part of it has failed."""
     found = await driver.ask("mirror_states")
     for name, connector in found["connectors"].items():
-        for one in connector["parts"]:
-            if one["state"] == "FAILED":
-                raise Mismatch(f"{name} has failed: {one['trace']}")
+        for part in connector["parts"]:
+            if part["state"] == "FAILED":
+                raise Mismatch(f"{name} has failed: {part['trace']}")
     source = found["connectors"].get("MirrorSourceConnector")
-    states = [one["state"] for one in source["parts"]] if source else []
+    states = [part["state"] for part in source["parts"]] if source else []
     return len(states) > 1 and set(states) == {"RUNNING"}
 
 
@@ -139,14 +139,14 @@ def same(found: Sequence[Read], sent: Sequence[Record]) -> None:
     for partition in range(PARTITIONS):
         seen, expected = (
             [
-                (one.timestamp, one.key, one.value, one.headers)
-                for one in records
-                if one.partition == partition
+                (record.timestamp, record.key, record.value, record.headers)
+                for record in records
+                if record.partition == partition
             ]
             for records in (found, sent)
         )
-        for number, (one, other) in enumerate(zip(seen, expected, strict=False)):
-            equal(one, other, f"record {number} of partition {partition}")
+        for number, (copied, original) in enumerate(zip(seen, expected, strict=False)):
+            equal(copied, original, f"record {number} of partition {partition}")
         equal(len(seen), len(expected), f"records of partition {partition}")
 
 
@@ -160,7 +160,7 @@ async def run_mirror(trial: Trial) -> None:
         running = await mirror.start()
         reader = await trial.reference()
         await reader.ask("consumer", isolation="read_committed")
-        await reader.assign({Partition(mirror.topic, one): 0 for one in range(PARTITIONS)})
+        await reader.assign({Partition(mirror.topic, index): 0 for index in range(PARTITIONS)})
         await copy.read(reader)
         same(copy.found, copy.sent)
     with trial.step("mirror its settings", "DescribeConfigs", "IncrementalAlterConfigs"):
@@ -215,7 +215,7 @@ async def _known(client: Driver, group: str, topic: str) -> None:
     until = loop.time() + MIRRORED_S
     while True:
         found = await client.ask("group_offsets", group=group)
-        known = [one for one in found["offsets"] if one["topic"] == topic]
+        known = [committed for committed in found["offsets"] if committed["topic"] == topic]
         if len(known) == PARTITIONS:
             return
         if loop.time() > until:

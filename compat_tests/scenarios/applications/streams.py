@@ -78,7 +78,9 @@ class WordCount:
         await self._writer.ask("producer", acks="all", idempotent=True)
         self._reader = await self._trial.reference()
         await self._reader.ask("consumer", isolation="read_committed")
-        await self._reader.assign({Partition(self._output, one): 0 for one in range(PARTITIONS)})
+        await self._reader.assign(
+            {Partition(self._output, index): 0 for index in range(PARTITIONS)}
+        )
 
     async def start(self) -> Driver:
         """One more instance, with an empty directory of its own."""
@@ -96,17 +98,24 @@ class WordCount:
 
     async def share(self, *instances: Driver) -> None:
         """Wait until the partitions of the input are shared between these instances."""
-        everything = sorted(Partition(self._input, one) for one in range(PARTITIONS))
+        everything = sorted(Partition(self._input, index) for index in range(PARTITIONS))
 
         async def is_shared() -> bool:
-            shares = [await self._processed(one) for one in instances]
-            return all(shares) and sorted(one for share in shares for one in share) == everything
+            shares = [await self._processed(instance) for instance in instances]
+            return (
+                all(shares)
+                and sorted(partition for share in shares for partition in share) == everything
+            )
 
         await becomes(is_shared, True, f"whether {len(instances)} share the input", COUNTED_S)
 
     async def _processed(self, instance: Driver) -> Sequence[Partition]:
         found = await instance.ask("state")
-        return [one for one in partitions_from_json(found["partitions"]) if one[0] == self._input]
+        return [
+            partition
+            for partition in partitions_from_json(found["partitions"])
+            if partition[0] == self._input
+        ]
 
     async def write(self) -> None:
         """Send a part of the lines to all partitions, a few at a time."""
@@ -152,10 +161,10 @@ class WordCount:
         equal(sorted(self._found), sorted(self._sent), "words")
 
     async def _take(self, within_ms: int) -> None:
-        for one in await self._reader.poll(POLL_RECORDS, within_ms):
-            assert one.key is not None
-            assert one.value is not None
-            self._found.setdefault(one.key.decode(), []).append(int(one.value))
+        for record in await self._reader.poll(POLL_RECORDS, within_ms):
+            assert record.key is not None
+            assert record.value is not None
+            self._found.setdefault(record.key.decode(), []).append(int(record.value))
 
     def _found_total(self) -> int:
         return sum(map(len, self._found.values()))
@@ -164,10 +173,10 @@ class WordCount:
 def _in_steps(word: str, found: Iterable[int], count: int) -> None:
     """The counts of a word in the order of its partition. Mismatch."""
     counts = list(found)
-    for index, one in enumerate(counts, 1):
-        if one != index:
+    for index, seen in enumerate(counts, 1):
+        if seen != index:
             near = counts[max(index - 4, 0) : index + 3]
-            raise Mismatch(f"count {index} of {word!r} is {one}: ...{near}...")
+            raise Mismatch(f"count {index} of {word!r} is {seen}: ...{near}...")
     equal(len(counts), count, f"last count of {word!r}")
 
 
