@@ -62,4 +62,4 @@ def _version_named(response: Any) -> int:
 
 
 def _ranges(response: Any) -> dict[int, tuple[int, int]]:
-    return {one.api_key: (one.min_version, one.max_version) for one in response.api_keys}
+    return {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}

@@ -40,14 +40,14 @@ class LostDirectory(NamedTuple):
         """The error: why it can't be used, and what to do."""
         found = self.found
         if found is None:
-            what = "is not in log.dirs any more"
+            problem = "is not in log.dirs any more"
         elif self.replaced:
-            what = f"is not there: {found.path} is another directory, with id {found.id}"
+            problem = f"is not there: {found.path} is another directory, with id {found.id}"
         else:
-            what = "is not there: the directory has no meta.properties with its id"
+            problem = "is not there: the directory has no meta.properties with its id"
         return LostDirectoryError(
-            f"the log directory that was at {self.path} (directory.id={self.id}) {what}. Mount it "
-            "or put it back, with its meta.properties, and restart. If its "
+            f"the log directory that was at {self.path} (directory.id={self.id}) {problem}. "
+            "Mount it or put it back, with its meta.properties, and restart. If its "
             "data is lost, and partitions without another replica may start empty, restart with "
             f"{LOST_SETTING}={self.id}"
         )

@@ -45,8 +45,8 @@ def count_equal(fs: FileSystem, source: File, path: str, begin: int, end: int) -
     position = begin
     while position < end:
         size = min(BUFFER_BYTES, end - position)
-        wanted, found = _read(source, size, position), target.pread(size, position)
-        if wanted != found:
+        expected, found = _read(source, size, position), target.pread(size, position)
+        if expected != found:
             break
         position += size
     return position

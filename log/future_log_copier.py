@@ -158,7 +158,9 @@ class FutureLogCopier:
         segments = list(self.log._segments)
         row = segments, self.log.producer_manager.snapshots.offsets
         if row != self._clean_row:  # not each time: with a thousand segments it takes a while
-            self._copies = {one: self._copies[one] for one in segments if one in self._copies}
+            self._copies = {
+                segment: self._copies[segment] for segment in segments if segment in self._copies
+            }
             if strays := self._strays(segments):
                 return self._remove(strays)
             self._clean_row = row

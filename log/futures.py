@@ -94,7 +94,7 @@ class FutureLogs:
     def in_directory(self, directory: str) -> list[FutureLog]:
         """The copies in a log directory that are being made."""
         copies = self._copies.values()
-        return [one for one in copies if one.directory == directory and one.copier is not None]
+        return [copy for copy in copies if copy.directory == directory and copy.copier is not None]
 
     def checkpointed(
         self, directory: str, logs: Mapping[TopicPartition, PartitionLog]
@@ -104,9 +104,9 @@ class FutureLogs:
         and source directories, as long as a power failure may bring them back."""
         found = [(key, log, NO_BOUND) for key, log in logs.items()]
         found += [
-            (one.key, one.copier.log, one.copier.flushed_end)
-            for one in self.in_directory(directory)
-            if one.copier is not None and one.copier.flushed_end
+            (copy.key, copy.copier.log, copy.copier.flushed_end)
+            for copy in self.in_directory(directory)
+            if copy.copier is not None and copy.copier.flushed_end
         ]
         for key, source in self._sources.items():
             if parent_directory(source.path) == directory:

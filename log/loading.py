@@ -223,17 +223,20 @@ def read_topic_id(fs: FileSystem, directory: str) -> UUID | None:
 
 
 def choose_moved_log(
-    fs: FileSystem, key: TopicPartition, one: DirectoryLoading, two: DirectoryLoading
+    fs: FileSystem, key: TopicPartition, first: DirectoryLoading, second: DirectoryLoading
 ) -> DirectoryLoading:
     """Of two directories with the same log, the one that counts; the other will not load the log.
     StorageError if neither or both are marked."""
     name = names.log_name(*key)
     marked = [
-        each for each in (one, two) if fs.exists(f"{each.directory.path}/{name}/{names.MOVED_FILE}")
+        loading
+        for loading in (first, second)
+        if fs.exists(f"{loading.directory.path}/{name}/{names.MOVED_FILE}")
     ]
     if len(marked) != 1:
         raise StorageError(
-            f"{name} is in {one.directory.path} and in {two.directory.path}: remove one of the two"
+            f"{name} is in {first.directory.path} and in {second.directory.path}: "
+            "remove one of the two"
         )
-    (two if marked[0] is one else one).skip_moved_log(key, marked[0].directory)
+    (second if marked[0] is first else first).skip_moved_log(key, marked[0].directory)
     return marked[0]

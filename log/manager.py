@@ -151,8 +151,13 @@ class LogManager:
         found: list[MetaProperties] = []
         try:
             directories = self._directories.values()
-            made = [one for one in directories if make is None or one.path in make]
-            for directory in (*(one for one in directories if one not in made), *made):
+            made = [
+                directory for directory in directories if make is None or directory.path in make
+            ]
+            for directory in (
+                *(directory for directory in directories if directory not in made),
+                *made,
+            ):
                 try:
                     may_make = directory in made and (
                         make is None or not found or not directory.is_empty()

@@ -102,11 +102,11 @@ class ProducerStateManager:
         If none of them may be deleted, as rolls made no snapshots while another was being written,
         the missing one is made; it is there when `write_snapshot_step` is done.
         """
-        wanted = self._segments.base_at(count)
+        new_start = self._segments.base_at(count)
         while count and len(self.states) and not self.snapshots.has(self._segments.base_at(count)):
             count -= 1
-        if not count and wanted > self._segments.base_at(0) and self._making is None:
-            self._making = self._make(start, wanted)
+        if not count and new_start > self._segments.base_at(0) and self._making is None:
+            self._making = self._make(start, new_start)
         return count
 
     def _make(self, start: int, end: int) -> Steps[None]:

@@ -128,11 +128,11 @@ class LogReader:
         begin = extent.position
         for following in self._segments.since(segment.base_offset)[:EMPTY_SEGMENTS_MAX]:
             try:
-                for one in extents(following.file, following.path, begin, following.size):
-                    if one.base_offset >= upto or passed == EMPTY_BATCHES_MAX:
+                for next_extent in extents(following.file, following.path, begin, following.size):
+                    if next_extent.base_offset >= upto or passed == EMPTY_BATCHES_MAX:
                         return segment, extent
-                    segment, extent = following, one
-                    if one.size > HEADER_BYTES:
+                    segment, extent = following, next_extent
+                    if next_extent.size > HEADER_BYTES:
                         return segment, extent
                     passed += 1
             except CorruptLogError:  # reported to a read that starts there

@@ -50,7 +50,7 @@ def restore_recent_batches(
     `segments` are those of the log, the one with `end` or the end of the log included. Damage ends
     the search: a read of the records reports it.
     """
-    before = [one for one in segments if one.base_offset < end and one.size]
+    before = [segment for segment in segments if segment.base_offset < end and segment.size]
     if not before:
         return
     try:
@@ -92,15 +92,15 @@ def _lacking_batches(producers: ProducerStates, since: int) -> Steps[dict[int, P
 class _Search:
     """A search for the missing batches of producers, within limits on what is read."""
 
-    def __init__(self, wanted: dict[int, ProducerEntry]) -> None:
-        self._wanted = wanted
+    def __init__(self, lacking: dict[int, ProducerEntry]) -> None:
+        self._lacking = lacking
         self._bytes = BYTES_MAX
         self._batches = BATCHES_MAX
 
     @property
     def is_active(self) -> bool:
         """Whether batches are missing, and more may be read."""
-        return bool(self._wanted) and self._bytes > 0 and self._batches > 0
+        return bool(self._lacking) and self._bytes > 0 and self._batches > 0
 
     def read(self, segment: Segment, upper: int) -> Steps[None]:
         """Read a segment backwards from position `upper`, in windows."""
@@ -122,7 +122,7 @@ class _Search:
         batches = []
         for _, header in headers(segment.file, segment.path, lower, upper):
             count += 1
-            if header.producer_id in self._wanted and not header.attributes & CONTROL:
+            if header.producer_id in self._lacking and not header.attributes & CONTROL:
                 batches.append((count, header))
             if count % BATCHES_PER_STEP == 0:
                 yield None
@@ -131,11 +131,11 @@ class _Search:
         for number, header in reversed(batches):
             if number <= left_out:
                 return
-            entry = self._wanted.get(header.producer_id)
+            entry = self._lacking.get(header.producer_id)
             if entry is not None:
                 _prepend(entry, header)
                 if not _lacks_batches(entry):
-                    del self._wanted[header.producer_id]
+                    del self._lacking[header.producer_id]
 
 
 def _lacks_batches(entry: ProducerEntry) -> bool:

@@ -185,7 +185,7 @@ class LogLoader:
     def _find_snapshots(self, names: Sequence[str]) -> Snapshots:
         offsets = [base_of(name) for name in names if name.endswith(SNAPSHOT)]
         snapshots = Snapshots(
-            self._fs, self._location.directory, [one for one in offsets if one >= 0]
+            self._fs, self._location.directory, [offset for offset in offsets if offset >= 0]
         )
         if self._segments:
             # an old snapshot may have come back after a power failure, and the batches between it

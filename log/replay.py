@@ -55,14 +55,14 @@ def replay_in_steps(
     """
     saved = yield from snapshots.load(end, producers)
     begin = start if saved < 0 else saved  # also those below the start offset
-    wanted = SegmentList(segments)
+    segment_list = SegmentList(segments)
     if with_recent and saved > start and len(producers):
-        yield from restore_recent_batches(list(wanted), producers, saved)
+        yield from restore_recent_batches(list(segment_list), producers, saved)
     if begin >= end:
         return
     damage: CorruptLogError | None = None
     last = end if skip_damage else UNLIMITED
-    needed = list(wanted.since(begin)) if len(wanted) else []
+    needed = list(segment_list.since(begin)) if len(segment_list) else []
     for segment, following in zip_longest(needed, needed[1:]):
         if segment.base_offset >= end:
             break

@@ -200,13 +200,13 @@ class TxnIndex:
 
     def _entries(self, file: File, slot: int, end: int) -> Iterator[AbortedTxn]:
         while slot < end:
-            wanted = min(READ_ENTRIES, end - slot)
-            data = file.pread(wanted * TXN_ENTRY_BYTES, slot * TXN_ENTRY_BYTES)
+            count = min(READ_ENTRIES, end - slot)
+            data = file.pread(count * TXN_ENTRY_BYTES, slot * TXN_ENTRY_BYTES)
             for version, *fields in _ENTRY.iter_unpack(data):
                 if version != _VERSION:
                     raise CorruptFileError(self.path, f"an entry has version {version}")
                 yield AbortedTxn._make(fields)
-            slot += wanted
+            slot += count
 
     def _slot(self, file: File, offset: int) -> int:
         """The first entry with a marker at `offset` or above."""
@@ -247,7 +247,7 @@ class AbortedSearch:
     def add(self, transactions: Iterable[AbortedTxn]) -> None:
         """Add those that start below `upper`; their markers are after `from_offset`."""
         upper = self.upper
-        self.transactions += [one for one in transactions if one.first_offset < upper]
+        self.transactions += [txn for txn in transactions if txn.first_offset < upper]
         if len(self.transactions) > self._enough:
             self.lower()
             # don't try again for each block if `upper` can't be lowered
@@ -256,11 +256,11 @@ class AbortedSearch:
     def lower(self) -> None:
         """Lower `upper` if there are too many transactions and it is possible."""
         if len(self.transactions) > ABORTED_MAX:
-            firsts = sorted([one.first_offset for one in self.transactions])
+            firsts = sorted([txn.first_offset for txn in self.transactions])
             slot = max(ABORTED_MAX, bisect_right(firsts, self.base_offset))
             if slot < len(firsts):
                 self.upper = upper = firsts[slot]
-                self.transactions = [one for one in self.transactions if one.first_offset < upper]
+                self.transactions = [txn for txn in self.transactions if txn.first_offset < upper]
 
 
 class AbortedTxns(NamedTuple):

@@ -359,11 +359,15 @@ class Instance:
             self._listening.append((listener, await self._listen(listener, "listeners")))
         bound_ports = {listener.name: bound.port for listener, bound in self._listening}
         self.bound = {
-            one.name: (one.host or "*", bound_ports[one.name]) for one, _ in self._listening
+            listener.name: (listener.host or "*", bound_ports[listener.name])
+            for listener, _ in self._listening
         }
         self.addresses = {
-            one.name: (one.host or self._network.host_name(), one.port or bound_ports[one.name])
-            for one in self.settings.advertised_listeners
+            listener.name: (
+                listener.host or self._network.host_name(),
+                listener.port or bound_ports[listener.name],
+            )
+            for listener in self.settings.advertised_listeners
         }
 
     async def _listen(self, listener: Listener, setting: str) -> Listening:
@@ -403,7 +407,9 @@ class Instance:
         except OSError as failure:
             raise StartError(f"max.connections.per.ip.overrides: {failure}") from failure
         self._connections.follow_settings(self._network)
-        advertised_ports = {one.name: one.port for one in self.settings.advertised_listeners}
+        advertised_ports = {
+            listener.name: listener.port for listener in self.settings.advertised_listeners
+        }
         for listener, bound in self._listening:
             is_dialled = listener.name in self.settings.dialled_listeners
             port = advertised_ports.get(listener.name, 0) if is_dialled else None

@@ -147,10 +147,10 @@ def _tune_gc(*coordinators: Coordinator[Any]) -> None:
     """Freeze the objects that the start has made, as they stay, and enable the garbage collector.
     Loaded groups and transactions are frozen too, now or later: to collect them all at once would
     take half a second."""
-    if not any(one.is_loading for one in coordinators):
+    if not any(coordinator.is_loading for coordinator in coordinators):
         gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
     gc.enable()
-    for one in coordinators:
-        one.on_replayed = gc.freeze
+    for coordinator in coordinators:
+        coordinator.on_replayed = gc.freeze

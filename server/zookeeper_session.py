@@ -34,7 +34,7 @@ async def zookeeper_session(
     its name, ACLs, timeouts. `connect` takes the place of zookeeper.connect. ConfigError; OSError
     if no server lets it in.
     """
-    own = {key: one for key, one in given.items() if key.startswith(_OF_ZOOKEEPER)}
+    own = {key: setting for key, setting in given.items() if key.startswith(_OF_ZOOKEEPER)}
     settings = BrokerSettings.of({**own, CONNECT: Given(connect, OPTION)})
     loop = asyncio.get_running_loop()
     network = socket_network(settings, loop)

@@ -193,16 +193,16 @@ def _gzip_member(view: memoryview, start: int, out: _Parts) -> int:
         given = min(2 * given, IN_BYTES)
         more = True
         while more:
-            wanted = out.next_bytes
+            bytes_max = out.next_bytes
             try:
-                made = member.decompress(tail, wanted)
+                made = member.decompress(tail, bytes_max)
             except zlib.error as error:
                 raise _corrupt(Codec.GZIP, error) from None
             out.add(made)
             crc = zlib.crc32(made, crc)
             size += len(made)
             tail = member.unconsumed_tail
-            more = not member.eof and (bool(tail) or len(made) == wanted)
+            more = not member.eof and (bool(tail) or len(made) == bytes_max)
     start -= len(member.unused_data)
     trailer = bytes(view[start : start + _GZIP_TRAILER.size])
     if trailer != _GZIP_TRAILER.pack(crc, size & 0xFFFFFFFF):
@@ -277,8 +277,8 @@ def _lz4(data: Bytes, limit_bytes: int) -> Bytes:
             end = start + len(tail)
             more = True
             while more:
-                wanted = out.next_bytes
-                made = frame.decompress(tail, max_length=wanted)
+                bytes_max = out.next_bytes
+                made = frame.decompress(tail, max_length=bytes_max)
                 out.add(made)
                 if frame.eof:
                     left = len(view) - end + len(frame.unused_data or b"")
@@ -286,7 +286,7 @@ def _lz4(data: Bytes, limit_bytes: int) -> Bytes:
                         raise _corrupt(Codec.LZ4, "cut short")
                     return out.whole()  # Apache Kafka reads no second frame
                 tail = b""
-                more = not frame.needs_input or len(made) == wanted
+                more = not frame.needs_input or len(made) == bytes_max
     except (ValueError, RuntimeError) as error:
         raise _corrupt(Codec.LZ4, error) from None
     raise _corrupt(Codec.LZ4, "cut short")
@@ -315,10 +315,10 @@ def _zstd_frames(reader: Any, data: Bytes, limit_bytes: int) -> Bytes:
     appended: it is decompressed only if the one before it is complete."""
     out = _Parts(Codec.ZSTD, limit_bytes + len(_ZSTD_END))
     with reader.stream_reader(_Source(data, _ZSTD_END_FRAME), read_across_frames=True) as stream:
-        wanted = FIRST_OUT_BYTES
-        while part := stream.read(min(wanted, out.next_bytes)):
+        bytes_max = FIRST_OUT_BYTES
+        while part := stream.read(min(bytes_max, out.next_bytes)):
             out.add(part)
-            wanted = OUT_BYTES
+            bytes_max = OUT_BYTES
     whole = out.whole()
     if not whole.endswith(_ZSTD_END):
         raise _corrupt(Codec.ZSTD, "cut short")

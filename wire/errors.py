@@ -224,4 +224,4 @@ def clear_tracebacks(failure: BaseException) -> None:
             continue  # causes can form a cycle: an error that is raised again behind another's
         cleared.add(id(link))
         link.__traceback__ = None
-        links.extend(one for one in (link.__cause__, link.__context__) if one is not None)
+        links.extend(cause for cause in (link.__cause__, link.__context__) if cause is not None)

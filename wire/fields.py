@@ -34,8 +34,8 @@ class Malformed(ValueError):
 def key(version: int, *strings: str) -> bytes:
     """A record's key: its version (the kind of record) and its strings."""
     out = bytearray(_int16.pack(version))
-    for one in strings:
-        encoded = one.encode()
+    for string in strings:
+        encoded = string.encode()
         out += _int16.pack(len(encoded))
         out += encoded
     return bytes(out)

@@ -38,12 +38,12 @@ def message(cls: type[T]) -> type[T]:
     return decorated
 
 
-def _equal(one: Any, other: Any) -> Any:
-    if other.__class__ is not one.__class__:
+def _equal(instance: Any, other: Any) -> Any:
+    if other.__class__ is not instance.__class__:
         return NotImplemented
-    return all(getattr(one, name) == getattr(other, name) for name in one.__slots__)
+    return all(getattr(instance, name) == getattr(other, name) for name in instance.__slots__)
 
 
-def _show(one: Any) -> str:
-    fields = ", ".join(f"{name}={getattr(one, name)!r}" for name in one.__slots__)
-    return f"{one.__class__.__qualname__}({fields})"
+def _show(instance: Any) -> str:
+    fields = ", ".join(f"{name}={getattr(instance, name)!r}" for name in instance.__slots__)
+    return f"{instance.__class__.__qualname__}({fields})"

@@ -247,8 +247,8 @@ def _size_of_only_batch(records: memoryview, codec_max: int) -> int:
         _check_codec(codec, codec_max)
     try:
         more = size < held and _complete_size(records[size:])
-    except Unreadable as refusal:
-        raise Unacceptable(refusal.code, refusal.message) from None
+    except Unreadable as error:
+        raise Unacceptable(error.code, error.message) from None
     if more:
         raise Unacceptable(ErrorCode.INVALID_RECORD, "more than one batch for a partition")
     return size

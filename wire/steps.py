@@ -69,22 +69,22 @@ class PauseCounter:
 def run_at_once(work: Steps[T]) -> T:
     """The result of `work`: its pauses are skipped, its jobs run here. TypeError if it waits for
     something else."""
-    wanted: Wait = None
+    wait: Wait = None
     try:
         while True:
             try:
-                made = None if wanted is None else _run_here(wanted)
+                made = None if wait is None else _run_here(wait)
             except Exception as failure:
-                wanted = work.throw(failure)
+                wait = work.throw(failure)
             else:
-                wanted = work.send(made)
+                wait = work.send(made)
     except StopIteration as end:
         result: T = end.value
         return result
 
 
-def _run_here(wanted: Wait) -> Any:
-    if not isinstance(wanted, tuple):
-        raise TypeError(f"{wanted!r} needs an event loop to wait for it")
-    function, *arguments = wanted
+def _run_here(wait: Wait) -> Any:
+    if not isinstance(wait, tuple):
+        raise TypeError(f"{wait!r} needs an event loop to wait for it")
+    function, *arguments = wait
     return function(*arguments)

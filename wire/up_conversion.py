@@ -89,8 +89,8 @@ def up_convert(
             yield from _append_wrapped(message_set, batch)
     except struct.error:
         raise _unexpected("a message that is shorter than its fields") from None
-    wanted = found.codec if codec is None else codec
-    return (yield from batch.finish(wanted, level(wanted), bytes_max))
+    target_codec = found.codec if codec is None else codec
+    return (yield from batch.finish(target_codec, level(target_codec), bytes_max))
 
 
 # -- the messages as they were sent ---------------------------------------------------------

@@ -371,15 +371,15 @@ def encode_features(levels: Mapping[str, int] | None = None) -> bytes:
 def decode_features(data: bytes | None) -> dict[str, int]:
     """The levels of Kavka's features that were set."""
     levels = _load(data).get("levels", {})
-    return {str(name): int(one["max_version_level"]) for name, one in levels.items()}
+    return {str(name): int(feature["max_version_level"]) for name, feature in levels.items()}
 
 
-def encode_reassignments(wanted: Iterable[tuple[str, int, Sequence[int]]]) -> bytes:
+def encode_reassignments(reassignments: Iterable[tuple[str, int, Sequence[int]]]) -> bytes:
     """What tools before KIP-455 ask the controller for: topics, partitions, and their new
     replicas."""
     entries = [
         {"topic": name, "partition": index, "replicas": list(replicas)}
-        for name, index, replicas in wanted
+        for name, index, replicas in reassignments
     ]
     return _dump({"version": 1, "partitions": entries})
 
@@ -389,7 +389,7 @@ def decode_reassignments(data: bytes | None) -> Iterator[tuple[str, int, tuple[i
     thousands. ValueError."""
     for name, index, fields in _asked_for(data):
         replicas = fields.get("replicas")
-        if not isinstance(replicas, list) or not all(type(one) is int for one in replicas):
+        if not isinstance(replicas, list) or not all(type(replica) is int for replica in replicas):
             raise ValueError(f"{name}-{index} has no list of replicas")
         yield name, index, tuple(replicas)
 

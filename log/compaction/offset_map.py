@@ -105,18 +105,18 @@ class OffsetMap:
 
     def _add_to(self, table: array[int], keys: Sequence[bytes], offsets: Iterable[int]) -> None:
         slots, entries = self._slots, self.entries
-        for one, two, offset in zip(
+        for first_hash, second_hash, offset in zip(
             map(hash, keys), map(hash, map(_prefixed, keys)), offsets, strict=True
         ):
-            one = one or 1  # 0 marks an empty slot
-            slot = one % slots * _WORDS
+            first_hash = first_hash or 1  # 0 marks an empty slot
+            slot = first_hash % slots * _WORDS
             while found := table[slot]:
-                if found == one and table[slot + 1] == two:
+                if found == first_hash and table[slot + 1] == second_hash:
                     break
-                slot = (slot // _WORDS + 1 + two % (slots - 1)) % slots * _WORDS
+                slot = (slot // _WORDS + 1 + second_hash % (slots - 1)) % slots * _WORDS
             else:
-                table[slot] = one
-                table[slot + 1] = two
+                table[slot] = first_hash
+                table[slot + 1] = second_hash
                 entries += 1
             table[slot + 2] = offset
         self.entries = entries
@@ -128,14 +128,16 @@ class OffsetMap:
             return list(map(self._dict.get, keys, repeat(NO_OFFSET)))
         offsets: list[int] = []
         note = offsets.append
-        for one, two in zip(map(hash, keys), map(hash, map(_prefixed, keys)), strict=True):
-            one = one or 1
-            slot = one % slots * _WORDS
+        for first_hash, second_hash in zip(
+            map(hash, keys), map(hash, map(_prefixed, keys)), strict=True
+        ):
+            first_hash = first_hash or 1
+            slot = first_hash % slots * _WORDS
             while found := table[slot]:
-                if found == one and table[slot + 1] == two:
+                if found == first_hash and table[slot + 1] == second_hash:
                     note(table[slot + 2])
                     break
-                slot = (slot // _WORDS + 1 + two % (slots - 1)) % slots * _WORDS
+                slot = (slot // _WORDS + 1 + second_hash % (slots - 1)) % slots * _WORDS
             else:
                 note(NO_OFFSET)
         return offsets

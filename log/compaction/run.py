@@ -124,18 +124,20 @@ class _Run:
         """The last records below `end_offset` of producers that may have written at or after it,
         from the snapshot there; `UNKNOWN` if that is missing."""
         end = self._order.end_offset
-        wanted = {one for one, last in producers.items() if not 0 <= last.offset < end}
+        producer_ids = {
+            producer_id for producer_id, last in producers.items() if not 0 <= last.offset < end
+        }
         path = self._path(end, SNAPSHOT)
-        if not wanted:
+        if not producer_ids:
             return {}
         found = {}
         try:
             for part in read_snapshot(self._fs.open(path), path):
                 for producer_id, epoch, _, last_offset, *_ in part:
-                    if producer_id in wanted:
+                    if producer_id in producer_ids:
                         found[producer_id] = LastRecord(last_offset, epoch)
         except (FileNotFoundError, CorruptFileError):
-            return dict.fromkeys(wanted, UNKNOWN)
+            return dict.fromkeys(producer_ids, UNKNOWN)
         return found
 
     def _sizes(self, end_offset: int) -> list[SegmentSize]:
@@ -212,8 +214,8 @@ class _Run:
             before = self._order.first_dirty - header.base_offset
             keyless = frozenset(records.keyless)
             pairs = list(enumerate(zip(keys, deltas, strict=True)))
-            wanted = [pair for slot, pair in pairs if slot not in keyless and pair[1] >= before]
-            keys, deltas = [key for key, _ in wanted], [delta for _, delta in wanted]
+            to_add = [pair for slot, pair in pairs if slot not in keyless and pair[1] >= before]
+            keys, deltas = [key for key, _ in to_add], [delta for _, delta in to_add]
         if len(keys) <= offsets.room:
             offsets.put(keys, deltas, header.base_offset)
             return True
@@ -285,12 +287,12 @@ class _Run:
         path = self._path(base, LOG)
         file = self._fs.open(path)
         position = 0
-        usual = wanted = max(min(self._order.limits.read_bytes, READ_BYTES_MAX), READ_BYTES_MIN)
+        usual = read_bytes = max(min(self._order.limits.read_bytes, READ_BYTES_MAX), READ_BYTES_MIN)
         while position < size:
-            chunk = file.pread(min(wanted, size - position), position)
-            if len(chunk) < min(wanted, size - position):
+            chunk = file.pread(min(read_bytes, size - position), position)
+            if len(chunk) < min(read_bytes, size - position):
                 raise CorruptLogError(path, position, "the file is shorter than expected")
-            wanted = usual
+            read_bytes = usual
             view = memoryview(chunk)
             at = 0
             while at + HEADER_BYTES <= len(chunk):
@@ -302,14 +304,14 @@ class _Run:
                 if why:
                     raise CorruptLogError(path, position, why)
                 if end > len(chunk):
-                    wanted = max(wanted, header.size)
+                    read_bytes = max(read_bytes, header.size)
                     break
                 if crc32c(view[at + CRC_START : end]) != header.crc:
                     raise CorruptLogError(path, position, "its checksum is wrong")
                 yield position, header, chunk[at:end]
                 position += header.size
                 at = end
-            if not at and min(wanted, size - position) <= len(chunk):
+            if not at and min(read_bytes, size - position) <= len(chunk):
                 raise CorruptLogError(path, position, "the file ends within a batch")
             self._read(stage, at)
 

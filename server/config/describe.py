@@ -151,7 +151,7 @@ def _chosen(shown: Iterable[str], names: Collection[str] | None) -> list[str]:
 def _effective(settings: BrokerSettings) -> dict[str, str]:
     """The configs in force as texts, by key."""
     given = effective_given(settings.given, settings.dynamic)
-    return {key: one.value for key, one in given.items()}
+    return {key: setting.value for key, setting in given.items()}
 
 
 def _parsed(texts: Mapping[str, str]) -> dict[str, Value]:

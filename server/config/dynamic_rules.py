@@ -92,8 +92,8 @@ def value_of(given: Mapping[str, Given]) -> Callable[[str], Value]:
         row = broker_row(base_name(key))
         if row is None:
             raise KeyError(key)
-        one = given.get(key)
-        return row.default if one is None else row.parse(one.value)
+        setting = given.get(key)
+        return row.default if setting is None else row.parse(setting.value)
 
     return value
 

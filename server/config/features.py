@@ -75,7 +75,7 @@ def updated(
     `current` has a level for every feature of `SUPPORTED`. ApiError INVALID_UPDATE_VERSION.
     """
     levels = dict(current)
-    for update in {one.name: one for one in updates}.values():
+    for update in {update.name: update for update in updates}.values():
         _check(update, current.get(update.name, 0), controller_id)
         if update.name in SUPPORTED:
             levels[update.name] = update.level

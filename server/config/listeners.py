@@ -95,10 +95,12 @@ def parse_address(name: str, address: str) -> Listener:
 
 def unsupported_protocols(listeners: Sequence[Listener], protocols: Mapping[str, str]) -> str:
     """Why some listeners can't be served with their protocols; "" if all can."""
-    named = {one.name: protocols.get(one.name) for one in listeners}
+    named = {listener.name: protocols.get(listener.name) for listener in listeners}
     missing = [name for name, protocol in named.items() if protocol is None]
     unsupported = [
-        f"{name} uses {one}" for name, one in named.items() if one not in (None, "PLAINTEXT")
+        f"{name} uses {protocol}"
+        for name, protocol in named.items()
+        if protocol not in (None, "PLAINTEXT")
     ]
     reasons = []
     if missing:

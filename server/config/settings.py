@@ -295,24 +295,24 @@ def _checked(given: Mapping[str, Given], problems: Problems) -> Checked:
     values: dict[str, Value] = {}
     without_effect: dict[str, list[str]] = {}
     unknown: list[str] = []
-    for key, one in given.items():
+    for key, setting in given.items():
         row = broker_row(base_name(key))
         if row is None:
             unknown.append(key)
             continue
         try:
-            value = row.parse(one.value)
+            value = row.parse(setting.value)
         except BadValue:
-            problems.add(problem(key, one, f"the value must be {row.allowed}"))
+            problems.add(problem(key, setting, f"the value must be {row.allowed}"))
             continue
         if row.name == key or row.name in OF_LISTENERS:
             values[key] = value
         note = row.note
         if row.name not in (key, *OF_LISTENERS) and not note:
             note = "a setting for one listener is not honoured yet"
-        taken = one.origin == DYNAMIC_ORIGIN and is_accepted_dynamically(row)
+        taken = setting.origin == DYNAMIC_ORIGIN and is_accepted_dynamically(row)
         if row.status is Status.REFUSED and not taken:
-            _refuse(key, one, row, problems)
+            _refuse(key, setting, row, problems)
         elif note and not (row.name == key and value == row.default):
             without_effect.setdefault(note, []).append(key)
     return Checked(values, without_effect, unknown)
@@ -320,11 +320,11 @@ def _checked(given: Mapping[str, Given], problems: Problems) -> Checked:
 
 def _refuse(key: str, given: Given, row: Config, problems: Problems) -> None:
     """Reports a value that is not the default, and the earlier values it overrides."""
-    one: Given | None = given
-    while one is not None:
-        if row.name != key or not _is_default(one, row):
-            problems.add(problem(key, one, f"not supported: {row.note}", one.removal))
-        one = one.covers
+    setting: Given | None = given
+    while setting is not None:
+        if row.name != key or not _is_default(setting, row):
+            problems.add(problem(key, setting, f"not supported: {row.note}", setting.removal))
+        setting = setting.covers
 
 
 def _is_default(given: Given, row: Config) -> bool:

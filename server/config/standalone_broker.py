@@ -42,15 +42,15 @@ def replica_warnings(values: Mapping[str, Value], given: Mapping[str, Given]) ->
     unused = [row.name for row in CLUSTER_ROWS if values.get(row.name, row.default) != row.default]
     if unused:
         yield f"no effect: {', '.join(unused)} (there is no zookeeper.connect)"
-    for key, what in _FACTORS.items():
+    for key, affected in _FACTORS.items():
         if (value := _above_one(values, key)) is not None:
-            yield f"{what}: {not_replicated(key, value)} ({given[key].origin})"
-    for key, what in _IN_SYNC.items():
+            yield f"{affected}: {not_replicated(key, value)} ({given[key].origin})"
+    for key, affected in _IN_SYNC.items():
         if (value := _above_one(values, key)) is not None:
             yield (
-                f"no effect: {key}={value} ({given[key].origin}): a partition of {what} has one "
-                "replica on a lone broker, and a write with acks=all waits for no more than there "
-                f"are; set {key}=1"
+                f"no effect: {key}={value} ({given[key].origin}): a partition of {affected} has "
+                "one replica on a lone broker, and a write with acks=all waits for no more than "
+                f"there are; set {key}=1"
             )
 
 

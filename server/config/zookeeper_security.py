@@ -140,8 +140,8 @@ def _check_store(values: Mapping[str, Value], store: str, report: Report) -> Non
     if not kind:
         report(key, "the name of the file does not say its type", f"set {store}.type=PEM")
         return
-    what = "-nodes" if store == KEYSTORE else "-nokeys"
-    steps = [f"openssl pkcs12 -in {name.stem}.p12 {what} -out {name.stem}.pem"]
+    option = "-nodes" if store == KEYSTORE else "-nokeys"
+    steps = [f"openssl pkcs12 -in {name.stem}.p12 {option} -out {name.stem}.pem"]
     if kind != "PKCS12":
         into = f"-destkeystore {name.stem}.p12 -deststoretype PKCS12"
         steps.insert(0, f"keytool -importkeystore -srckeystore {name.name} {into}")

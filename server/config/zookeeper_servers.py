@@ -19,12 +19,14 @@ def parse_connect(text: str) -> ZooKeeperServers:
     wrong."""
     hosts, slash, root = text.partition("/")
     addresses = []
-    for one in hosts.split(","):
-        host, colon, port = one.strip().rpartition(":")
+    for server in hosts.split(","):
+        host, colon, port = server.strip().rpartition(":")
         if not colon or port.endswith("]"):
-            host, port = one.strip(), str(DEFAULT_PORT)
+            host, port = server.strip(), str(DEFAULT_PORT)
         if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-            raise ValueError(f"{one.strip()!r} is not host:port, as in host1:2181,host2:2181/kafka")
+            raise ValueError(
+                f"{server.strip()!r} is not host:port, as in host1:2181,host2:2181/kafka"
+            )
         addresses.append((host.strip("[]"), int(port)))
     path = (slash + root).rstrip("/")
     if "//" in path:

@@ -307,11 +307,11 @@ class ActiveController:
             await self._tasks.sleep(0)
 
     async def alter_isrs(
-        self, wanted: Mapping[TopicPartition, WantedIsr]
+        self, requests: Mapping[TopicPartition, WantedIsr]
     ) -> Mapping[TopicPartition, StoredState | ApiError]:
         """Change ISRs as their leaders ask (AlterPartition). Returns the partitions' present
         states, or errors. ControllerMoved, or another of TERM_ENDED: no outcome is known."""
-        writes, results = decide_isrs(self.cluster, wanted)
+        writes, results = decide_isrs(self.cluster, requests)
         return {**results, **(await self._write_isrs(writes) if writes else {})}
 
     async def _write_isrs(
@@ -476,7 +476,11 @@ class ActiveController:
         """Registered brokers that refuse connections count as dead: the address of a process that
         has ended does that at once, while its session lasts for seconds. If such a broker lives
         after all, its requests are fenced by their epochs."""
-        live = {one: it for one, it in self._registered.items() if one not in self._refusing}
+        live = {
+            broker_id: broker
+            for broker_id, broker in self._registered.items()
+            if broker_id not in self._refusing
+        }
         self._handle(BrokersChanged(live))
 
     def _reachability_changed(self, broker_id: int, is_reachable: bool) -> None:

@@ -318,11 +318,11 @@ class Controller:
         """
         active = await self._loaded()
         assert self._partitions is not None
-        asked = list(active.cluster.all_partitions()) if partitions is None else partitions
-        return await self._partitions.elect(asked, unclean=unclean, timeout_ms=timeout_ms)
+        requested = list(active.cluster.all_partitions()) if partitions is None else partitions
+        return await self._partitions.elect(requested, unclean=unclean, timeout_ms=timeout_ms)
 
     async def reassign(
-        self, wanted: Sequence[Reassignment], *, timeout_ms: int
+        self, reassignments: Sequence[Reassignment], *, timeout_ms: int
     ) -> Sequence[ApiError | None]:
         """Reassign partitions to other replicas, or cancel that.
 
@@ -334,7 +334,7 @@ class Controller:
 
         active = await self._loaded()
         requests = ReassignmentRequests(active, self._legacy, tasks=self._tasks)
-        return await requests.reassign(wanted, timeout_ms=timeout_ms)
+        return await requests.reassign(reassignments, timeout_ms=timeout_ms)
 
     async def reassignments(
         self, partitions: Sequence[TopicPartition] | None
@@ -351,7 +351,7 @@ class Controller:
         return {name: topic.topic_id for name, topic in topics.items()}
 
     async def alter_isrs(
-        self, broker: tuple[int, int], wanted: Mapping[TopicPartition, WantedIsr]
+        self, broker: tuple[int, int], requests: Mapping[TopicPartition, WantedIsr]
     ) -> Mapping[TopicPartition, StoredState | ApiError]:
         """Change ISRs as their leader asks (AlterPartition): `broker` is its id and epoch. Returns
         the partitions' present states, or errors. ApiError for the whole request: NOT_CONTROLLER,
@@ -361,7 +361,7 @@ class Controller:
         if known is None or known.epoch != broker[1]:
             raise ApiError(ErrorCode.STALE_BROKER_EPOCH)
         try:
-            return await active.alter_isrs(wanted)
+            return await active.alter_isrs(requests)
         except tree_store.TERM_ENDED:
             raise not_controller() from None
 

@@ -101,12 +101,12 @@ class LegacyNodes:
     ) -> None:
         if after is not None:
             await asyncio.wait([after])
-        wanted = [Reassignment(tp, target) for tp, target in entries.items()]
-        results = await self._requests.reassign(wanted, timeout_ms=BEGIN_MS)
+        reassignments = [Reassignment(tp, target) for tp, target in entries.items()]
+        results = await self._requests.reassign(reassignments, timeout_ms=BEGIN_MS)
         wrong: dict[TopicPartition, ApiError] = {}
-        for one, error in zip(wanted, results, strict=True):
+        for reassignment, error in zip(reassignments, results, strict=True):
             if error is not None and error.code in WRONG:
-                wrong[one.tp] = error
+                wrong[reassignment.tp] = error
         if wrong:
             _warn("not reassigned, as %s asks for it", paths.REASSIGN_PARTITIONS, wrong)
             await self._drop(lambda tp, target: tp in wrong)
@@ -174,12 +174,14 @@ class LegacyNodes:
         if node is None:
             return
         try:
-            asked = [TopicPartition(*one) for one in paths.decode_elections(node.data)]
+            partitions = [
+                TopicPartition(*partition) for partition in paths.decode_elections(node.data)
+            ]
         except ValueError as failure:
             logger.warning("%s is not understood: %s", path, failure)
-            asked = []
+            partitions = []
         failed: dict[TopicPartition, ApiError] = {}
-        for chunk in chunks(asked):
+        for chunk in chunks(partitions):
             for tp, result in self._controller.elect(chunk, unclean=False).items():
                 if isinstance(result, ApiError) and result.code != ErrorCode.ELECTION_NOT_NEEDED:
                     failed[tp] = result

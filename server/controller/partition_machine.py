@@ -308,7 +308,7 @@ class PartitionMachine:
                 continue  # deleted, or read again meanwhile
             before = () if partition.state is None else partition.state.isr
             _set_state(partition, stored)
-            joined = [one for one in stored.state.isr if one not in before]
+            joined = [broker_id for broker_id in stored.state.isr if broker_id not in before]
             partition.away = without(partition.away, joined)
             if not topic.deleting:
                 written.append(tp)
@@ -423,7 +423,9 @@ class PartitionMachine:
             yield Warn(f"broker {broker_id} rejected LeaderAndIsr: {response.error_code.name}")
         writes: list[StateWrite] = []
         refused: dict[ErrorCode, list[TopicPartition]] = {}
-        former = [one.topic_name for one in event.request.topic_states if not self._is_of(one)]
+        former = [
+            topic.topic_name for topic in event.request.topic_states if not self._is_of(topic)
+        ]
         for tp, code in response.partition_errors.items():
             if code == ErrorCode.NONE or tp.topic in former:
                 continue
@@ -587,7 +589,11 @@ def _set_state(partition: Partition, stored: StoredState) -> None:
 def _mark_away(partition: Partition, brokers: Collection[int]) -> None:
     if partition.state is not None:
         isr = partition.state.isr
-        new = tuple(one for one in brokers if one in isr and one not in partition.away)
+        new = tuple(
+            broker_id
+            for broker_id in brokers
+            if broker_id in isr and broker_id not in partition.away
+        )
         partition.away += new
 
 

@@ -26,7 +26,7 @@ class NewPartitions:
 
 
 def plan_partitions(
-    wanted: NewPartitions,
+    requested: NewPartitions,
     current: TopicAssignment,
     *,
     racks: Mapping[int, str | None],
@@ -38,30 +38,30 @@ def plan_partitions(
     """
     there = len(current.replicas)
     if any(current.adding.values()) or any(current.removing.values()):
-        message = f"A partition reassignment is in progress for the topic '{wanted.name}'."
+        message = f"A partition reassignment is in progress for the topic '{requested.name}'."
         raise ApiError(ErrorCode.REASSIGNMENT_IN_PROGRESS, message)
-    if wanted.count == there:
+    if requested.count == there:
         message = f"Topic already has {there} partition(s)."
         raise ApiError(ErrorCode.INVALID_PARTITIONS, message)
-    if wanted.count < there:
+    if requested.count < there:
         message = (
-            f"The topic {wanted.name} currently has {there} partition(s); {wanted.count} would "
-            "not be an increase."
+            f"The topic {requested.name} currently has {there} partition(s); {requested.count} "
+            "would not be an increase."
         )
         raise ApiError(ErrorCode.INVALID_PARTITIONS, message)
-    added, first = wanted.count - there, current.replicas[0]
-    if wanted.assignments is None:
+    added, first = requested.count - there, current.replicas[0]
+    if requested.assignments is None:
         if len(first) > len(racks):
             message = too_few_brokers(len(first), len(racks))
             raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
         existing = Existing(there, first[0])
         return assign_replicas(racks, added, len(first), random, existing)
-    if len(wanted.assignments) != added:
+    if len(requested.assignments) != added:
         message = (
             f"Attempted to add {added} additional partition(s), but only "
-            f"{len(wanted.assignments)} assignment(s) were specified."
+            f"{len(requested.assignments)} assignment(s) were specified."
         )
         raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
-    for replicas in wanted.assignments:
+    for replicas in requested.assignments:
         check_replicas(replicas, racks, len(first))
-    return dict(enumerate(wanted.assignments, start=there))
+    return dict(enumerate(requested.assignments, start=there))

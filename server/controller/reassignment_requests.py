@@ -67,26 +67,30 @@ class ReassignmentRequests:
         self._is_of_node = is_of_node
 
     async def reassign(
-        self, wanted: Sequence[Reassignment], *, timeout_ms: int
+        self, reassignments: Sequence[Reassignment], *, timeout_ms: int
     ) -> list[ApiError | None]:
         """None or an error for each; see `Controller.reassign`."""
         results: dict[int, ApiError | None] = {}
         changed: dict[str, dict[int, Reassignment]] = {}
         if self._legacy is not None:
             await self._legacy.until_begun()
-        for number, one in enumerate(wanted):
+        for number, reassignment in enumerate(reassignments):
             if number % PARTITIONS_PER_STEP == PARTITIONS_PER_STEP - 1:
                 await self._tasks.sleep(0)
             results[number] = None
             try:
-                partition = find(self._controller.cluster, one.tp)
+                partition = find(self._controller.cluster, reassignment.tp)
                 before = partition.finishing or partition.assignment
-                if self._plan(one, before) != before:
-                    changed.setdefault(one.tp.topic, {})[number] = one
+                if self._plan(reassignment, before) != before:
+                    changed.setdefault(reassignment.tp.topic, {})[number] = reassignment
             except ApiError as error:
                 results[number] = error.with_traceback(None)  # its frames make a reference cycle
         if self._legacy is not None:
-            valid = [one.tp for number, one in enumerate(wanted) if results[number] is None]
+            valid = [
+                reassignment.tp
+                for number, reassignment in enumerate(reassignments)
+                if results[number] is None
+            ]
             await self._legacy.overridden(set(valid))
         with RequestOutcomes(self._controller.ready, self._tasks) as begun:
             for name, those in changed.items():
@@ -94,23 +98,23 @@ class ReassignmentRequests:
                 begun.add(name, write.is_seen, self._write(write, those, results))
             for name, failure in (await begun.wait(timeout_ms)).items():
                 results |= dict.fromkeys(changed[name], failure)
-        return [results[number] for number in range(len(wanted))]
+        return [results[number] for number in range(len(reassignments))]
 
-    def _plan(self, one: Reassignment, before: Assignment) -> Assignment:
+    def _plan(self, reassignment: Reassignment, before: Assignment) -> Assignment:
         cluster = self._controller.cluster
         return reassign(
             cluster,
-            one.tp,
+            reassignment.tp,
             before,
-            one.target,
-            may_change_factor=one.may_change_factor,
+            reassignment.target,
+            may_change_factor=reassignment.may_change_factor,
             may_be_down=self._is_of_node,
         )
 
     async def _write(
         self,
         write: _TopicWrite,
-        wanted: Mapping[int, Reassignment],
+        reassignments: Mapping[int, Reassignment],
         results: dict[int, ApiError | None],
     ) -> None:
         """Write the topic's node, and wait until the controller has read it. Meanwhile no
@@ -122,18 +126,19 @@ class ReassignmentRequests:
         topic.planned.append(planned)
         try:
             await self._until(
-                write.name, lambda: all(one.finishing is None for one in topic.partitions.values())
+                write.name,
+                lambda: all(partition.finishing is None for partition in topic.partitions.values()),
             )
-            write.wrote(await self._write_node(write.name, wanted, planned, results))
+            write.wrote(await self._write_node(write.name, reassignments, planned, results))
             await self._until(write.name, write.is_seen)
         finally:
-            topic.planned = [one for one in topic.planned if one is not planned]
+            topic.planned = [other for other in topic.planned if other is not planned]
             # some may end now, or get the state that none of the planned replicas was in sync in
             self._controller.reevaluate(
                 [
                     TopicPartition(topic.name, index)
-                    for index, one in topic.partitions.items()
-                    if (one.adding or one.removing) and one.decided_state is None
+                    for index, partition in topic.partitions.items()
+                    if (partition.adding or partition.removing) and partition.decided_state is None
                 ]
             )
 
@@ -146,7 +151,7 @@ class ReassignmentRequests:
     async def _write_node(
         self,
         name: str,
-        wanted: Mapping[int, Reassignment],
+        reassignments: Mapping[int, Reassignment],
         planned: dict[int, Assignment],
         results: dict[int, ApiError | None],
     ) -> int:
@@ -154,17 +159,17 @@ class ReassignmentRequests:
         changes it meanwhile. Returns the node's new version. ApiError."""
 
         async def plan(before: TopicAssignment) -> TopicAssignment:
-            after = await self._plan_all(wanted, before, results)
+            after = await self._plan_all(reassignments, before, results)
             planned.clear()
             planned.update(after)
             if any(
-                without(assignment_of(before, index).replicas, one.replicas)
-                for index, one in after.items()
+                without(assignment_of(before, index).replicas, assignment.replicas)
+                for index, assignment in after.items()
             ):
                 # From here on ISRs keep a replica of those that are planned. One that was decided
                 # on before may have none, and is not known yet.
                 await self._until_states_are_known(name)
-                after = await self._plan_all(wanted, before, results)
+                after = await self._plan_all(reassignments, before, results)
                 planned.clear()
                 planned.update(after)
             return with_assignments(before, after)
@@ -176,20 +181,20 @@ class ReassignmentRequests:
 
     async def _plan_all(
         self,
-        wanted: Mapping[int, Reassignment],
+        reassignments: Mapping[int, Reassignment],
         before: TopicAssignment,
         results: dict[int, ApiError | None],
     ) -> dict[int, Assignment]:
         """The new assignments by partition. Sets the results."""
         after: dict[int, Assignment] = {}
-        for done, (number, one) in enumerate(wanted.items(), 1):
+        for done, (number, reassignment) in enumerate(reassignments.items(), 1):
             if done % PARTITIONS_PER_STEP == 0:
                 await self._tasks.sleep(0)
-            index = one.tp.partition
+            index = reassignment.tp.partition
             current = after.get(index) or assignment_of(before, index)
             results[number] = None  # an earlier plan may have failed
             try:
-                after[index] = self._plan(one, current)
+                after[index] = self._plan(reassignment, current)
             except ApiError as error:
                 results[number] = error.with_traceback(None)
         return after

@@ -50,7 +50,7 @@ def reassign(
             )
             raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
         return before.reassigned(before.origin)
-    coming = [one for one in target if one >= 0] if may_be_down else []
+    coming = [broker_id for broker_id in target if broker_id >= 0] if may_be_down else []
     check_replicas(target, {*cluster.brokers, *before.origin, *coming}, None)
     if not may_change_factor and len(target) != len(before.target):
         message = f"The replication factor is changed from {len(before.target)} to {len(target)}"
@@ -80,10 +80,10 @@ def find(cluster: ClusterState, tp: TopicPartition) -> Partition:
 
 
 def ongoing_reassignments(
-    cluster: ClusterState, asked: Iterable[TopicPartition] | None
+    cluster: ClusterState, partitions: Iterable[TopicPartition] | None
 ) -> Iterator[OngoingReassignment]:
-    """The ongoing reassignments of the partitions `asked` for; None for all."""
-    for tp in cluster.all_partitions() if asked is None else asked:
+    """The ongoing reassignments of these `partitions`; None for all."""
+    for tp in cluster.all_partitions() if partitions is None else partitions:
         partition = cluster.partition(tp)
         if partition is not None and (partition.adding or partition.removing):
             yield OngoingReassignment(tp, partition.assignment)
@@ -110,7 +110,10 @@ def is_caught_up(partition: Partition, live: Collection[int], away: Collection[i
     assignment, state = partition.assignment, partition.state
     if not assignment.is_moving or state is None:
         return False
-    return all(one in state.isr and one in live and one not in away for one in assignment.target)
+    return all(
+        broker_id in state.isr and broker_id in live and broker_id not in away
+        for broker_id in assignment.target
+    )
 
 
 def may_end(partition: Partition, live: Collection[int], away: Collection[int]) -> bool:
@@ -119,8 +122,8 @@ def may_end(partition: Partition, live: Collection[int], away: Collection[int]) 
     state = partition.state
     assert state is not None
     target = partition.replicas
-    leads = any(one in live and one not in away for one in target)
-    return leads and all(one in state.isr for one in target)
+    leads = any(broker_id in live and broker_id not in away for broker_id in target)
+    return leads and all(broker_id in state.isr for broker_id in target)
 
 
 def take_back(partition: Partition) -> None:

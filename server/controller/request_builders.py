@@ -101,7 +101,9 @@ def update_metadata(
             zk_version=partition.version,
             replicas=replicas,
             offline_replicas=tuple(
-                one for one in replicas if one not in cluster.brokers or one in partition.offline
+                broker_id
+                for broker_id in replicas
+                if broker_id not in cluster.brokers or broker_id in partition.offline
             ),
         )
 

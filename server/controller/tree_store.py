@@ -418,9 +418,9 @@ class TreeStore:
             found.extend(level)
         return found[::-1]
 
-    async def _delete_existing(self, wanted: Sequence[str]) -> None:
+    async def _delete_existing(self, nodes: Sequence[str]) -> None:
         """Delete those of the nodes that exist, in order."""
-        results = [(path, self._coordination.exists(path)) for path in wanted]
+        results = [(path, self._coordination.exists(path)) for path in nodes]
         there = [path for path, result in results if await result is not None]
         if there:
             try:

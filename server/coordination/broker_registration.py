@@ -24,13 +24,15 @@ from kavka.zktree.api import (
 logger = logging.getLogger(__name__)
 
 
-async def ensure_paths(coordination: Coordination, wanted: Mapping[str, bytes | None]) -> list[str]:
+async def ensure_paths(
+    coordination: Coordination, required: Mapping[str, bytes | None]
+) -> list[str]:
     """Create missing nodes, with the given data, and their ancestors, in one transaction.
 
-    Returns those of `wanted` that were created.
+    Returns those of `required` that were created.
     """
     nodes: dict[str, bytes | None] = {}
-    for path, data in wanted.items():
+    for path, data in required.items():
         nodes |= {above: None for above in paths.ancestors(path) if above not in nodes}
         nodes[path] = data
     while True:
@@ -43,7 +45,7 @@ async def ensure_paths(coordination: Coordination, wanted: Mapping[str, bytes | 
             if not isinstance(failed.cause, NodeExists):
                 raise
             continue  # another broker is starting too
-        return [path for path in missing if path in wanted]
+        return [path for path in missing if path in required]
 
 
 async def prepare_tree(coordination: Coordination) -> None:

@@ -37,13 +37,13 @@ def tls_context(tls: ZooKeeperTls) -> ssl.SSLContext:
         try:  # without a password OpenSSL would ask for one on the terminal
             context.load_cert_chain(tls.keystore, password=tls.keystore_password or "")
         except OSError as failure:
-            what = "a private key and its certificate"
-            raise _unusable(KEYSTORE, tls.keystore, what, failure) from failure
+            content = "a private key and its certificate"
+            raise _unusable(KEYSTORE, tls.keystore, content, failure) from failure
     return context
 
 
-def _unusable(store: str, path: str | None, what: str, failure: OSError) -> TlsError:
+def _unusable(store: str, path: str | None, content: str, failure: OSError) -> TlsError:
     reason = failure.strerror or str(failure)
     if isinstance(failure, ssl.SSLError):
-        reason = f"it must have {what} in PEM, and {store}.password must be right ({failure})"
+        reason = f"it must have {content} in PEM, and {store}.password must be right ({failure})"
     return TlsError(f"{store}.location={path}: {reason}")

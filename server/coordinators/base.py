@@ -157,7 +157,7 @@ class Coordinator(ABC, Generic[M]):
     @property
     def is_loading(self) -> bool:
         """Whether some partition is being loaded."""
-        return any(one.is_loading for one in self._runners.values()) or bool(self._deferred)
+        return any(runner.is_loading for runner in self._runners.values()) or bool(self._deferred)
 
     def shards(self) -> Sequence[M]:
         """The state machines of all partitions led here; ApiError while some are being loaded."""

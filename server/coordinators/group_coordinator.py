@@ -155,7 +155,7 @@ class GroupCoordinator(Coordinator["GroupShard"]):
         if active:
             self._notify_soon(active, topics, deleted)
         if deleted:
-            loading = [index for index, one in self._runners.items() if one.is_loading]
+            loading = [index for index, runner in self._runners.items() if runner.is_loading]
             for index in (*loading, *self._deferred):
                 self._deleted_meanwhile.setdefault(index, []).extend(deleted)
 

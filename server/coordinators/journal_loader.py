@@ -297,8 +297,8 @@ class _Replay:
             except Exception:
                 self._skipped += 1
                 if self._skipped <= SKIPPED_LINES_MAX:
-                    what = f"the record with the key {key[:KEY_SHOWN_BYTES]!r}"
-                    logger.exception("%s: skipped %s", self._name, what)
+                    record = f"the record with the key {key[:KEY_SHOWN_BYTES]!r}"
+                    logger.exception("%s: skipped %s", self._name, record)
         self._keys.clear()
         self._values.clear()
 

@@ -48,7 +48,7 @@ a load finds very many unfinished transactions."""
 _LOADING: Final = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
-def _ignore(what: object) -> None:
+def _ignore(argument: object) -> None:
     """The default callback."""
 
 

@@ -298,22 +298,22 @@ class MarkerWriter:
         else:
             self._append_failed(txn, key, ApiError(code))
 
-    def _append_failed(self, txn: _PendingTxn, key: PartitionKey, refusal: ApiError) -> None:
+    def _append_failed(self, txn: _PendingTxn, key: PartitionKey, error: ApiError) -> None:
         name = txn.markers.transactional_id
-        if refusal.code == ErrorCode.TRANSACTION_COORDINATOR_FENCED:
-            logger.error("marker of transaction %r is fenced in %s-%d: %s", name, *key, refusal)
+        if error.code == ErrorCode.TRANSACTION_COORDINATOR_FENCED:
+            logger.error("marker of transaction %r is fenced in %s-%d: %s", name, *key, error)
             self._drop(txn)
             return
-        if refusal.code == ErrorCode.INVALID_PRODUCER_EPOCH:
+        if error.code == ErrorCode.INVALID_PRODUCER_EPOCH:
             # its producer has a newer epoch there: nothing of this transaction is open
-            logger.warning("transaction %r needs no marker in %s-%d: %s", name, *key, refusal)
+            logger.warning("transaction %r needs no marker in %s-%d: %s", name, *key, error)
             self._partition_done(txn, key)
             return
         self._delays.line(
-            "can't write marker of transaction %r to %s-%d; retrying: %s", name, *key, refusal
+            "can't write marker of transaction %r to %s-%d; retrying: %s", name, *key, error
         )
         self._wait_for(txn, key)
-        if refusal.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             self._check_topic(key[0])
         elif self._leads(key):
             self._schedule_retry(key)

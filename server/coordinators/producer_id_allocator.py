@@ -37,9 +37,9 @@ class ProducerIdAllocator:
         COORDINATOR_LOAD_IN_PROGRESS if no block can be reserved now."""
         if reserving := self.begin_reserve():
             # a cancelled waiter must not cancel the others
-            refusal = await asyncio.shield(reserving)
-            if refusal is not None:
-                raise refusal
+            error = await asyncio.shield(reserving)
+            if error is not None:
+                raise error
 
     def begin_reserve(self) -> asyncio.Task[ApiError | None] | None:
         """Begin to reserve the next block, if this one is used up: the task, which never fails."""
@@ -63,10 +63,10 @@ class ProducerIdAllocator:
         except CoordinationError as failure:
             # as Apache Kafka: clients retry after this error, but not after others
             return ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, str(failure))
-        except ApiError as refusal:
-            if refusal.code == ErrorCode.NOT_CONTROLLER:
+        except ApiError as error:
+            if error.code == ErrorCode.NOT_CONTROLLER:
                 return ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-            return refusal
+            return error
         finally:
             self._reserving = None
         return None

@@ -54,8 +54,8 @@ class SerialQueue:
         if len(queue) > 1:
             return
         try:
-            if (wanted := next(work)) is not None:
-                raise _not_a_pause(wanted)
+            if (wait := next(work)) is not None:
+                raise _not_a_pause(wait)
         except StopIteration:
             queue.remove(entry)
         except BaseException:
@@ -96,8 +96,8 @@ class SerialQueue:
         """Run one step of the first work. The step may put another one in front of it."""
         entry = work, future = self.work[0]
         try:
-            if (wanted := next(work)) is not None:
-                raise _not_a_pause(wanted)
+            if (wait := next(work)) is not None:
+                raise _not_a_pause(wait)
         except StopIteration:
             self.work.remove(entry)
         except Exception as failure:
@@ -109,5 +109,5 @@ class SerialQueue:
                 future.complete(failure)
 
 
-def _not_a_pause(wanted: object) -> TypeError:
-    return TypeError(f"{wanted!r} would delay all that is queued behind it")
+def _not_a_pause(wait: object) -> TypeError:
+    return TypeError(f"{wait!r} would delay all that is queued behind it")

@@ -36,5 +36,7 @@ class KnownTopics:
         image = self._metadata.image
         known = image.topics.get(topic)
         found = None if known is None else known.partition(partition)
-        brokers = [] if found is None else [image.brokers.get(one) for one in found.replicas]
-        return [one.rack for one in brokers if one is not None and one.rack is not None]
+        brokers = (
+            [] if found is None else [image.brokers.get(broker_id) for broker_id in found.replicas]
+        )
+        return [broker.rack for broker in brokers if broker is not None and broker.rack is not None]

@@ -156,16 +156,16 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
             if coordinator is not None and coordinator.broker_id != self._live.now.broker_id:
                 producer = transactional_id, producer_id, producer_epoch
                 return self.peers.verify(coordinator.broker_id, producer, partitions, add=add)
-        asked = AddPartitions(
+        request = AddPartitions(
             transactional_id, producer_id, producer_epoch, partitions, EPOCH_BUMPED_SINCE
         )
         try:
             if add:
-                result = self.call(transactional_id, add_partitions_operation(asked))
+                result = self.call(transactional_id, add_partitions_operation(request))
             else:
-                result = self.read(transactional_id, lambda shard, now_ms: shard.verify(asked))
-        except ApiError as refusal:
-            return [refusal.code] * len(partitions)
+                result = self.read(transactional_id, lambda shard, now_ms: shard.verify(request))
+        except ApiError as error:
+            return [error.code] * len(partitions)
         if asyncio.isfuture(result):
             return _codes_when_done(result, len(partitions))
         return _codes(result, len(partitions))
@@ -233,17 +233,17 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
 
 
 def add_partitions_operation(
-    asked: AddPartitions,
+    request: AddPartitions,
 ) -> Callable[[TransactionShard, ReplyFuture, int], DecisionOrSteps]:
     """The operation that adds partitions to a transaction; its result is None."""
-    return lambda shard, future, now_ms: shard.add_partitions(asked, future, now_ms)
+    return lambda shard, future, now_ms: shard.add_partitions(request, future, now_ms)
 
 
 async def _codes_when_done(result: Awaitable[Any], count: int) -> Codes:
     try:
         return _codes(await result, count)
-    except ApiError as refusal:
-        return [refusal.code] * count
+    except ApiError as error:
+        return [error.code] * count
 
 
 def _codes(result: Codes | None, count: int) -> Codes:

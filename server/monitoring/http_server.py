@@ -60,7 +60,7 @@ class Page(NamedTuple):
 MakePage: TypeAlias = Callable[[Query], Page]
 
 
-class _Refusal(Exception):
+class _HttpError(Exception):
     """A request that is rejected with a status; the connection is then closed."""
 
     def __init__(self, status: int, text: str) -> None:
@@ -78,27 +78,27 @@ class _Request(NamedTuple):
 
 
 def _parse(head: bytes) -> _Request:
-    """Parse the head of a request, without the empty line after it. _Refusal if it is invalid."""
+    """Parse the head of a request, without the empty line after it. _HttpError if it is invalid."""
     first, *lines = head.split(b"\r\n")
     parts = first.split(b" ")
     if len(parts) != 3 or not parts[2].startswith(b"HTTP/") or not parts[1].startswith(b"/"):
-        raise _Refusal(400, "not an HTTP request")
+        raise _HttpError(400, "not an HTTP request")
     method, target, version = parts
     if version not in (b"HTTP/1.1", b"HTTP/1.0"):
-        raise _Refusal(505, "only HTTP/1.0 and HTTP/1.1 are supported")
+        raise _HttpError(505, "only HTTP/1.0 and HTTP/1.1 are supported")
     headers = {}
     has_body = False
     for line in lines:
         name, colon, value = line.partition(b":")
         if not colon or not name or name != name.strip() or b"\r" in line or b"\n" in line:
-            raise _Refusal(400, "a header is not of the form name: value")
+            raise _HttpError(400, "a header is not of the form name: value")
         name, value = name.lower(), value.strip().lower()
         has_body |= name == b"transfer-encoding" or (name == b"content-length" and value != b"0")
         headers[name] = value
     if method not in (b"GET", b"HEAD"):
-        raise _Refusal(405, "only GET and HEAD are supported")
+        raise _HttpError(405, "only GET and HEAD are supported")
     if has_body:
-        raise _Refusal(400, "requests with a body are not supported")
+        raise _HttpError(400, "requests with a body are not supported")
     path, _, query = target.decode("ascii", "replace").partition("?")
     is_new = version == b"HTTP/1.1"
     options = headers.get(b"connection", b"")
@@ -194,12 +194,12 @@ class _Connection(asyncio.BufferedProtocol):
             return
         try:
             if end < 0:
-                raise _Refusal(431, f"more than {HEAD_BYTES_MAX} bytes of headers")
+                raise _HttpError(431, f"more than {HEAD_BYTES_MAX} bytes of headers")
             request = _parse(bytes(self._buffer[:end]))
-        except _Refusal as refusal:
-            page = _plain(refusal.status, str(refusal))
+        except _HttpError as error:
+            page = _plain(error.status, str(error))
             self._send(self._head(page, close=True))
-            self._send(f"{refusal}\n".encode())
+            self._send(f"{error}\n".encode())
             self._transport.close()
             return
         used = end + len(_HEAD_END)

@@ -86,11 +86,11 @@ class Monitor:
             lambda: usage(self._fs),
             self._started_ms,
         )
-        wanted = query.parameters.get("name[]", ())
+        names = query.parameters.get("name[]", ())
         table: Sequence[Metric] = TABLE
         if broker.telemetry is not None and broker.telemetry.series.count:
             table = (*TABLE, *pushed_rows(broker.telemetry.series))
-        return Page(text.CONTENT_TYPE, text.page(table, sources, self._tasks, wanted))
+        return Page(text.CONTENT_TYPE, text.page(table, sources, self._tasks, names))
 
     def _health_page(self, *, needs_all: bool) -> Page:
         health = self._health()

@@ -79,15 +79,15 @@ class InlineBudget:
 class PendingBatch:
     """A batch that has still to be opened, in threads and slices; `finish` does it, once."""
 
-    __slots__ = ("_steps", "_wanted")
+    __slots__ = ("_steps", "_wait")
 
-    def __init__(self, steps: Steps[Prepared], wanted: Wait) -> None:
+    def __init__(self, steps: Steps[Prepared], wait: Wait) -> None:
         self._steps = steps
-        self._wanted = wanted
+        self._wait = wait
 
     async def finish(self, opener: BatchOpener) -> Prepared:
         """The batch as it is to be appended. ApiError, or RecordsRefused: see `prepare`."""
-        return await opener.finish(self._steps, self._wanted)
+        return await opener.finish(self._steps, self._wait)
 
 
 def codec_max(version: int) -> int:
@@ -145,11 +145,11 @@ def prepare(
 def begin(steps: Steps[Prepared]) -> Prepared | PendingBatch:
     """Run `steps`; the result, if they don't yield."""
     try:
-        wanted = next(steps)
+        wait = next(steps)
     except StopIteration as end:
         prepared: Prepared = end.value
         return prepared
-    return PendingBatch(steps, wanted)
+    return PendingBatch(steps, wait)
 
 
 def _is_flagged(header: BatchHeader) -> bool:

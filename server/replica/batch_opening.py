@@ -28,7 +28,7 @@ class BatchOpener:
         self.slots = asyncio.Semaphore(OPENED_AT_ONCE_MAX)
         """One is held while a batch is open."""
 
-    async def finish(self, steps: Steps[T], wanted: Wait) -> T:
-        """Run the rest of `steps`, which have yielded `wanted`."""
+    async def finish(self, steps: Steps[T], wait: Wait) -> T:
+        """Run the rest of `steps`, which have yielded `wait`."""
         async with self.slots:
-            return await run_rest(self.tasks, steps, wanted, jobs=self.jobs)
+            return await run_rest(self.tasks, steps, wait, jobs=self.jobs)

@@ -222,9 +222,9 @@ class ControllerRequests:
 
     async def _retry_all(self) -> None:
         for tried, key in enumerate(list(self._to_retry), 1):
-            asked = self._to_retry.pop(key, None)
-            if asked is not None and not self._closed:
-                self._lead_or_follow(*asked)
+            states = self._to_retry.pop(key, None)
+            if states is not None and not self._closed:
+                self._lead_or_follow(*states)
             if tried % PARTITIONS_PER_STEP == 0:
                 await self._tasks.sleep(0)
 

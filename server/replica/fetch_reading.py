@@ -48,8 +48,8 @@ class PartitionRead:
 
     __slots__ = ("bytes_max", "file_range", "is_prefix", "replica", "response", "wanted")
 
-    def __init__(self, wanted: FetchPartition, response: PartitionResponse) -> None:
-        self.wanted = wanted
+    def __init__(self, requested: FetchPartition, response: PartitionResponse) -> None:
+        self.wanted = requested
         self.response = response
         self.replica: Replica | None = None
         self.file_range: FileRange | None = None
@@ -86,12 +86,12 @@ def split_idle(
     idle: list[Replica] = []
     others: list[FetchPartition] = []
     topic, may = "", False
-    for done, wanted in enumerate(partitions, 1):
+    for done, requested in enumerate(partitions, 1):
         if done % IDLE_PER_STEP == 0:
             yield None
-        replica: Replica | None = None if wanted.replica is None else wanted.replica()
+        replica: Replica | None = None if requested.replica is None else requested.replica()
         if replica is None or not replica.hosted or replica.offline:
-            others.append(wanted)
+            others.append(requested)
             continue
         partition, log = replica.partition, replica.log
         if log.topic != topic:
@@ -99,50 +99,50 @@ def split_idle(
             may = may_read(topic)
         if (
             may
-            and wanted.offset == wanted.high_watermark == partition.high_watermark
-            and wanted.log_start_offset == log.start_offset
-            and wanted.last_fetched_epoch < 0
+            and requested.offset == requested.high_watermark == partition.high_watermark
+            and requested.log_start_offset == log.start_offset
+            and requested.last_fetched_epoch < 0
             and (
-                wanted.current_leader_epoch < 0
-                or wanted.current_leader_epoch == partition.leader_epoch
+                requested.current_leader_epoch < 0
+                or requested.current_leader_epoch == partition.leader_epoch
             )
             and (from_leader if partition.is_leader else from_any)
         ):
             idle.append(replica)
         else:
-            others.append(wanted)
+            others.append(requested)
     return idle, others
 
 
-def idle_for_follower(wanted: FetchPartition, follower: int) -> Replica | None:
+def idle_for_follower(requested: FetchPartition, follower: int) -> Replica | None:
     """An idle partition's replica, as in `split_idle`, for a follower that is in the ISR and has
     all records. (It may be about to leave the ISR, because its last fetch was too long ago: see
     `FollowerProgress.fetched`.)"""
-    replica: Replica | None = None if wanted.replica is None else wanted.replica()
+    replica: Replica | None = None if requested.replica is None else requested.replica()
     if replica is None or replica.offline:
         return None
     partition, log = replica.partition, replica.log
-    offset = wanted.offset
+    offset = requested.offset
     if (
-        not wanted.is_prefix
+        not requested.is_prefix
         or offset != log.end_offset
-        or wanted.high_watermark != partition.high_watermark
-        or not 0 <= wanted.log_start_offset == log.start_offset <= wanted.follower_start
-        or wanted.current_leader_epoch != partition.leader_epoch
+        or requested.high_watermark != partition.high_watermark
+        or not 0 <= requested.log_start_offset == log.start_offset <= requested.follower_start
+        or requested.current_leader_epoch != partition.leader_epoch
         or follower not in partition.isr
     ):
         return None
     known = partition.followers.get(follower)
     is_known = known is not None and (known.log_end, known.log_start) == (
         offset,
-        wanted.follower_start,
+        requested.follower_start,
     )
     return replica if is_known else None
 
 
 def plan_part(
     replica: Replica,
-    wanted: FetchPartition,
+    requested: FetchPartition,
     *,
     committed_only: bool,
     bytes_max: int,
@@ -155,12 +155,12 @@ def plan_part(
     `bytes_max` is what is left of the request's limit, and may be negative; with `at_least_one`
     the first batch is returned whole whatever its size (KIP-74).
     """
-    if wanted.current_leader_epoch >= 0:  # -1: the reader knows no epoch
-        replica.check_epoch(wanted.current_leader_epoch)
+    if requested.current_leader_epoch >= 0:  # -1: the reader knows no epoch
+        replica.check_epoch(requested.current_leader_epoch)
     log = replica.log
     high_watermark, last_stable = replica.partition.high_watermark, replica.last_stable_offset
     response = PartitionResponse(
-        wanted.partition,
+        requested.partition,
         0,
         high_watermark,
         last_stable,
@@ -168,21 +168,21 @@ def plan_part(
         b"",
         () if committed_only else None,
     )
-    part = PartitionRead(wanted, response)
+    part = PartitionRead(requested, response)
     part.replica = replica
-    if wanted.last_fetched_epoch >= 0:
-        response.diverging_epoch = _divergence(replica, wanted)
+    if requested.last_fetched_epoch >= 0:
+        response.diverging_epoch = _divergence(replica, requested)
         if response.diverging_epoch is not None:
             return part
     part.is_prefix = True
     upto = last_stable if committed_only else high_watermark
     if to_end:
         upto = log.end_offset
-    part.bytes_max = allowed = min(wanted.max_bytes, bytes_max)
+    part.bytes_max = allowed = min(requested.max_bytes, bytes_max)
     try:
         at_least_one = at_least_one or allowed < 0
         part.file_range = log.read(
-            wanted.offset,
+            requested.offset,
             max(allowed, 0),
             upto=upto,
             at_least_one=at_least_one,
@@ -197,12 +197,12 @@ def plan_part(
     return part
 
 
-def redirected(replica: Replica, wanted: FetchPartition, preferred: int) -> PartitionRead:
+def redirected(replica: Replica, requested: FetchPartition, preferred: int) -> PartitionRead:
     """The response for a consumer that should read from another replica. ApiError when its leader
     epoch is not this broker's."""
-    replica.check_epoch(wanted.current_leader_epoch)
+    replica.check_epoch(requested.current_leader_epoch)
     response = PartitionResponse(
-        wanted.partition,
+        requested.partition,
         0,
         replica.high_watermark,
         replica.last_stable_offset,
@@ -211,7 +211,7 @@ def redirected(replica: Replica, wanted: FetchPartition, preferred: int) -> Part
         None,
         preferred,
     )
-    part = PartitionRead(wanted, response)
+    part = PartitionRead(requested, response)
     part.replica = replica
     return part
 
@@ -228,7 +228,7 @@ def _add_aborted(
         part.file_range = log.read(offset, bytes_max, upto=upto, at_least_one=at_least_one)
     if aborted:
         part.response.aborted_transactions = [
-            AbortedTransaction(one.producer_id, one.first_offset) for one in aborted
+            AbortedTransaction(txn.producer_id, txn.first_offset) for txn in aborted
         ]
 
 
@@ -244,12 +244,12 @@ def fail(part: PartitionRead, failure: Exception) -> None:
     response.high_watermark = response.last_stable_offset = response.log_start_offset = -1
 
 
-def _divergence(replica: Replica, wanted: FetchPartition) -> EpochEndOffset | None:
+def _divergence(replica: Replica, requested: FetchPartition) -> EpochEndOffset | None:
     """Where the reader's log diverges from this one (KIP-595); None if it is a prefix of it."""
-    epoch, end_offset = replica.log.end_offset_for_epoch(wanted.last_fetched_epoch)
+    epoch, end_offset = replica.log.end_offset_for_epoch(requested.last_fetched_epoch)
     if epoch < 0 or end_offset < 0:
         raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
-    if epoch < wanted.last_fetched_epoch or end_offset < wanted.offset:
+    if epoch < requested.last_fetched_epoch or end_offset < requested.offset:
         return EpochEndOffset(epoch, end_offset)
     return None
 

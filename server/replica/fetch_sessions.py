@@ -63,13 +63,13 @@ class FetchPartition:
     """Whether that found the reader's log, as the reader has described it since, to be a prefix of
     the leader's."""
 
-    def update(self, asked: Any, version: int) -> None:
+    def update(self, partition: Any, version: int) -> None:
         """Apply a later request."""
-        leader_epoch, last_epoch = _epochs(asked, version)
+        leader_epoch, last_epoch = _epochs(partition, version)
         self.read_up_to(
-            leader_epoch, asked.fetch_offset, last_epoch, _follower_start(asked, version)
+            leader_epoch, partition.fetch_offset, last_epoch, _follower_start(partition, version)
         )
-        self.max_bytes = asked.partition_max_bytes
+        self.max_bytes = partition.partition_max_bytes
 
     def read_up_to(
         self, leader_epoch: int, offset: int, last_epoch: int, follower_start: int
@@ -109,35 +109,35 @@ class FetchPartition:
         return changed
 
 
-def _epochs(asked: Any, version: int) -> tuple[int, int]:
+def _epochs(partition: Any, version: int) -> tuple[int, int]:
     """The leader epoch that a reader knows, and that of its last record; -1: none.
 
     Fields that a version lacks are not read: the codec takes long to find their defaults.
     """
     if version >= FETCHED_EPOCHS_SINCE:
-        return asked.current_leader_epoch, asked.last_fetched_epoch
-    return asked.current_leader_epoch if version >= LEADER_EPOCHS_SINCE else -1, -1
+        return partition.current_leader_epoch, partition.last_fetched_epoch
+    return partition.current_leader_epoch if version >= LEADER_EPOCHS_SINCE else -1, -1
 
 
-def _follower_start(asked: Any, version: int) -> int:
-    start: int = asked.log_start_offset if version >= LOG_STARTS_SINCE else -1
+def _follower_start(partition: Any, version: int) -> int:
+    start: int = partition.log_start_offset if version >= LOG_STARTS_SINCE else -1
     return start
 
 
-def _wanted(topic: TopicKey, asked: Any, version: int) -> FetchPartition:
+def _fetch_partition(topic: TopicKey, partition: Any, version: int) -> FetchPartition:
     return FetchPartition(
         topic,
-        asked.partition,
-        asked.fetch_offset,
-        asked.partition_max_bytes,
-        *_epochs(asked, version),
-        _follower_start(asked, version),
+        partition.partition,
+        partition.fetch_offset,
+        partition.partition_max_bytes,
+        *_epochs(partition, version),
+        _follower_start(partition, version),
     )
 
 
-def wanted_partition(topic: Any, asked: Any, version: int) -> FetchPartition:
+def wanted_partition(topic: Any, partition: Any, version: int) -> FetchPartition:
     """What a request wants of a partition that it asks for."""
-    return _wanted(_topic_key(topic, version), asked, version)
+    return _fetch_partition(_topic_key(topic, version), partition, version)
 
 
 def _topic_key(topic: Any, version: int) -> TopicKey:
@@ -169,19 +169,21 @@ class Session:
         done = 0
         for topic in request.topics:
             key = _topic_key(topic, version)
-            for asked in topic.partitions:
-                known = self.partitions.get((key, asked.partition))
+            for partition in topic.partitions:
+                known = self.partitions.get((key, partition.partition))
                 if known is None:
-                    self.partitions[key, asked.partition] = _wanted(key, asked, version)
+                    self.partitions[key, partition.partition] = _fetch_partition(
+                        key, partition, version
+                    )
                 else:
-                    known.update(asked, version)
+                    known.update(partition, version)
                 done += 1
                 if done % PARTITIONS_PER_STEP == 0:
                     yield None
         for topic in request.forgotten_topics_data:
             key = _topic_key(topic, version)
-            for partition in topic.partitions:
-                self.partitions.pop((key, partition), None)
+            for index in topic.partitions:
+                self.partitions.pop((key, index), None)
                 done += 1
                 if done % PARTITIONS_PER_STEP == 0:
                     yield None
@@ -215,16 +217,16 @@ class Fetching:
         if self.is_outdated:
             raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
 
-    def keep(self, wanted: FetchPartition, response: PartitionResponse) -> bool:
+    def keep(self, requested: FetchPartition, response: PartitionResponse) -> bool:
         """Whether the whole response includes this partition's."""
         if self.session is None:
             return True
-        changed = wanted.has_changed(response)
+        changed = requested.has_changed(response)
         if response.records:
             # Moved to the end, so that every partition gets its turn (KIP-227).
-            key = (wanted.topic, wanted.partition)
+            key = (requested.topic, requested.partition)
             if self.session.partitions.pop(key, None) is not None:
-                self.session.partitions[key] = wanted
+                self.session.partitions[key] = requested
         return changed or not self.incremental
 
 
@@ -279,11 +281,11 @@ class FetchSessions:
         """The session with this id."""
         return self._sessions.get(session_id)
 
-    def has_only(self, session: Session, wanted: FetchPartition) -> bool:
+    def has_only(self, session: Session, requested: FetchPartition) -> bool:
         """Whether a session still exists, with this partition and no other."""
         if self._sessions.get(session.id) is not session or len(session.partitions) != 1:
             return False
-        return next(iter(session.partitions.values())) is wanted
+        return next(iter(session.partitions.values())) is requested
 
     def renew(self, session: Session) -> int:
         """Begin the next request of a session, and return the session's new epoch."""
@@ -315,22 +317,22 @@ class FetchSessions:
         done = 0
         for topic in request.topics:
             key = _topic_key(topic, version)
-            for asked in topic.partitions:
-                partitions[key, asked.partition] = _wanted(key, asked, version)
+            for partition in topic.partitions:
+                partitions[key, partition.partition] = _fetch_partition(key, partition, version)
                 done += 1
                 if done % PARTITIONS_PER_STEP == 0:
                     yield None
-        wanted = list(partitions.values())
-        if request.session_epoch == FINAL_EPOCH or not wanted:
-            return Fetching(wanted)
-        if not self._make_room(len(wanted), is_privileged):
-            return Fetching(wanted)
+        requested = list(partitions.values())
+        if request.session_epoch == FINAL_EPOCH or not requested:
+            return Fetching(requested)
+        if not self._make_room(len(requested), is_privileged):
+            return Fetching(requested)
         by_id, now_ms = version >= TOPIC_IDS_SINCE, self._now_ms()
         session = Session(self._new_id(), by_id, now_ms, is_privileged=is_privileged)
         session.partitions = partitions
         self._sessions[session.id] = session
-        self._held += len(wanted)
-        return Fetching(wanted, session, False, session.epoch)
+        self._held += len(requested)
+        return Fetching(requested, session, False, session.epoch)
 
     def end_without_response(self, fetching: Fetching) -> None:
         """End the session that a request has begun, which gets no response."""
@@ -369,14 +371,16 @@ class FetchSessions:
     def _evict_consumers(self, partitions: int, *, slots: int) -> bool:
         """Evict sessions of consumers until there is room, the smallest first, as in Apache Kafka.
         If that is not enough, none is evicted, and the result is False."""
-        of_consumers = [one for one in self._sessions.values() if not one.is_privileged]
-        freed = sum(len(one.partitions) for one in of_consumers)
+        of_consumers = [session for session in self._sessions.values() if not session.is_privileged]
+        freed = sum(len(session.partitions) for session in of_consumers)
         if not self._fits(partitions - freed, slots=slots - len(of_consumers)):
             return False
-        for one in sorted(of_consumers, key=lambda one: (len(one.partitions), one.id)):
+        for session in sorted(
+            of_consumers, key=lambda session: (len(session.partitions), session.id)
+        ):
             if self._fits(partitions, slots=slots):
                 break
-            self._evict(one)
+            self._evict(session)
         return True
 
     def _evict(self, session: Session) -> None:

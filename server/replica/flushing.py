@@ -72,7 +72,9 @@ class LogFlusher:
         afterwards."""
         replica.flushes_held = True
         try:
-            while running := [task for task, one in self._running.items() if one is replica]:
+            while running := [
+                task for task, flushed in self._running.items() if flushed is replica
+            ]:
                 await asyncio.wait(running)
             yield
         finally:

@@ -103,15 +103,15 @@ class Following:
         for timestamp in (list_offsets.EARLIEST, list_offsets.LATEST):
             topic, index = self._replica.key
             partition = self._replica.partition
-            asked = list_offsets.AskedPartition(index, partition.leader_epoch, timestamp)
+            requested = list_offsets.AskedPartition(index, partition.leader_epoch, timestamp)
             request = list_offsets.ListOffsetsRequest(
-                partition.broker_id, [list_offsets.AskedTopic(topic, [asked])]
+                partition.broker_id, [list_offsets.AskedTopic(topic, [requested])]
             )
             response: Any = await client.ask(list_offsets.API, request)
-            (one,) = response.topics[0].partitions
-            if one.error_code:
-                raise ApiError(ErrorCode(one.error_code))
-            found.append(one.offset)
+            (partition_response,) = response.topics[0].partitions
+            if partition_response.error_code:
+                raise ApiError(ErrorCode(partition_response.error_code))
+            found.append(partition_response.offset)
         begin, end = found
         return begin, end
 

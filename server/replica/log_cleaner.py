@@ -266,16 +266,19 @@ class LogCleaner:
                 found.append(_Candidate(replica, cleanable))
             if count % LOGS_PER_STEP == 0:
                 await self._tasks.sleep(0)
-        self._stats.dirtiest_ratio = max((one.cleanable.ratio for one in found), default=0.0)
+        self._stats.dirtiest_ratio = max(
+            (candidate.cleanable.ratio for candidate in found), default=0.0
+        )
         due = [
-            one
-            for one in found
-            if one.cleanable.is_due(one.replica.log.settings) and self._is_free(one.replica)
+            candidate
+            for candidate in found
+            if candidate.cleanable.is_due(candidate.replica.log.settings)
+            and self._is_free(candidate.replica)
         ]
         if not due:
             return None
-        self._stats.overdue_ms = max(one.cleanable.overdue_ms for one in due)
-        return max(due, key=lambda one: one.cleanable.ratio)
+        self._stats.overdue_ms = max(candidate.cleanable.overdue_ms for candidate in due)
+        return max(due, key=lambda candidate: candidate.cleanable.ratio)
 
     def _is_free(self, replica: Replica) -> bool:
         return (

@@ -93,18 +93,18 @@ class LogMaintenance:
         self,
         interval_ms: int,
         work: Callable[[], Awaitable[object]],
-        what: str,
+        name: str,
         *,
         first_ms: int | None = None,
     ) -> None:
         """Do `work` at an interval, the first time after `first_ms` if that is given."""
         if interval_ms < NEVER_MS:
             first_s = (interval_ms if first_ms is None else first_ms) / 1000
-            loop = self._loop(first_s, interval_ms / 1000, work, what)
-            self._running.append(self._tasks.spawn(loop, name=what))
+            loop = self._loop(first_s, interval_ms / 1000, work, name)
+            self._running.append(self._tasks.spawn(loop, name=name))
 
     async def _loop(
-        self, first_s: float, interval_s: float, work: Callable[[], Awaitable[object]], what: str
+        self, first_s: float, interval_s: float, work: Callable[[], Awaitable[object]], name: str
     ) -> None:
         wait_s = first_s
         while True:
@@ -113,9 +113,9 @@ class LogMaintenance:
             try:
                 await work()
             except OSError as failure:
-                logger.error("%s: %s", what, failure)
+                logger.error("%s: %s", name, failure)
             except Exception:  # perhaps of one log only: the others still need the next run
-                logger.exception("%s failed", what)
+                logger.exception("%s failed", name)
 
     async def checkpoint(self) -> bool:
         """Save recovery points, start offsets and high watermarks, if any has changed. Calls run
@@ -136,9 +136,9 @@ class LogMaintenance:
             if count % LOGS_PER_STEP == 0:
                 await self._tasks.sleep(0)
         copies = [
-            (one.path, one.copier.flushed_end)
-            for one in self._logs.futures
-            if one.copier is not None
+            (copy.path, copy.copier.flushed_end)
+            for copy in self._logs.futures
+            if copy.copier is not None
         ]
         state = watermarks, points, copies
         if state != self._saved:

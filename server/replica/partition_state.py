@@ -141,9 +141,9 @@ class PartitionState:
         self._now_ms = now_ms
         known = self._followers
         self._followers = {
-            one: known.get(one) or FollowerProgress()
-            for one in leader_and_isr.replicas
-            if one != self.broker_id
+            broker_id: known.get(broker_id) or FollowerProgress()
+            for broker_id in leader_and_isr.replicas
+            if broker_id != self.broker_id
         }
         if new_epoch:
             self.epoch_start = self.log_end
@@ -237,7 +237,7 @@ class PartitionState:
         if offset < max(self.high_watermark, self.epoch_start):
             return None
         isr = {*self.isr, follower}
-        return self._propose(tuple(one for one in self.replicas if one in isr))
+        return self._propose(tuple(broker_id for broker_id in self.replicas if broker_id in isr))
 
     def starts_at(self, follower: int, log_start: int) -> bool:
         """The log of a follower, one of `replicas`, starts at `log_start`. Whether that is higher
@@ -249,7 +249,11 @@ class PartitionState:
     def low_watermark(self, log_start: int, live: Container[int]) -> int:
         """The offset below which neither this log, which starts at `log_start`, nor those of live
         followers have records (KIP-107)."""
-        starts = (it.log_start for one, it in self._followers.items() if one in live)
+        starts = (
+            follower.log_start
+            for broker_id, follower in self._followers.items()
+            if broker_id in live
+        )
         return min((log_start, *starts))
 
     def shrink(self, now_ms: int) -> ProposeIsr | None:
@@ -259,10 +263,10 @@ class PartitionState:
         if not self.is_leader or self.proposed_isr is not None:
             return None
         stay = tuple(
-            one
-            for one in self.isr
-            if one == self.broker_id
-            or self._followers[one].is_in_sync(self.log_end, now_ms, self.lag_max_ms)
+            broker_id
+            for broker_id in self.isr
+            if broker_id == self.broker_id
+            or self._followers[broker_id].is_in_sync(self.log_end, now_ms, self.lag_max_ms)
         )
         return None if stay == self.isr else self._propose(stay)
 
@@ -301,7 +305,7 @@ class PartitionState:
     def maximal_isr(self) -> tuple[int, ...]:
         """The ISR, and the replicas that a pending proposal adds (KIP-497)."""
         proposed = self.proposed_isr or ()
-        return self.isr + tuple(one for one in proposed if one not in self.isr)
+        return self.isr + tuple(broker_id for broker_id in proposed if broker_id not in self.isr)
 
     @property
     def effective_min_isr(self) -> int:
@@ -353,9 +357,12 @@ class PartitionState:
         return min(
             (
                 follower.log_end
-                for one, follower in self._followers.items()
-                if one in maximal
-                or (follower.is_in_sync(self.log_end, now_ms, lag_max_ms) and self._is_live(one))
+                for broker_id, follower in self._followers.items()
+                if broker_id in maximal
+                or (
+                    follower.is_in_sync(self.log_end, now_ms, lag_max_ms)
+                    and self._is_live(broker_id)
+                )
             ),
             default=self.log_end,
         )

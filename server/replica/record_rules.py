@@ -224,9 +224,9 @@ class RecordCheck:
             message = "One or more records have been rejected due to invalid timestamp"
         else:
             shown = ", ".join(
-                f"RecordError(batchIndex={one.batch_index}, "
-                f"message='{one.batch_index_error_message}')"
-                for one in self._errors[:_SHOWN]
+                f"RecordError(batchIndex={error.batch_index}, "
+                f"message='{error.batch_index_error_message}')"
+                for error in self._errors[:_SHOWN]
             )
             message = (
                 f"One or more records have been rejected due to {self._refused} record errors in "

@@ -48,31 +48,34 @@ class ControllerClient:
     ) -> Mapping[TopicPartition, AlteredIsr]:
         """As `ControllerPort`."""
         if self._controller.is_active:
-            wanted = {
+            requests = {
                 tp: WantedIsr(
                     self._broker_id,
-                    one.topic_id,
-                    one.wanted.leader_epoch,
-                    one.wanted.partition_epoch,
-                    one.wanted.isr,
+                    proposal.topic_id,
+                    proposal.proposed.leader_epoch,
+                    proposal.proposed.partition_epoch,
+                    proposal.proposed.isr,
                 )
-                for tp, one in proposals.items()
+                for tp, proposal in proposals.items()
             }
             sender = self._broker_id, self.broker_epoch
-            results = await self._controller.alter_isrs(sender, wanted)
+            results = await self._controller.alter_isrs(sender, requests)
             return {tp: _altered(result) for tp, result in results.items()}
         proposed = self._proposed(proposals)
         response = await self._ask(alter_partition.API, proposed, self._isr_peers)
         if response.error_code:
             raise ApiError(ErrorCode(response.error_code))
-        names = {one.topic_id: tp.topic for tp, one in proposals.items()}
+        names = {proposal.topic_id: tp.topic for tp, proposal in proposals.items()}
         return {
-            TopicPartition(names[topic.topic_id], one.partition_index): AlteredIsr(
-                ErrorCode(one.error_code), one.leader_epoch, tuple(one.isr), one.partition_epoch
+            TopicPartition(names[topic.topic_id], partition.partition_index): AlteredIsr(
+                ErrorCode(partition.error_code),
+                partition.leader_epoch,
+                tuple(partition.isr),
+                partition.partition_epoch,
             )
             for topic in response.topics
             if topic.topic_id in names
-            for one in topic.partitions
+            for partition in topic.partitions
         }
 
     async def create_topics(
@@ -83,22 +86,22 @@ class ControllerClient:
             return await self._controller.create_topics(
                 topics, timeout_ms=timeout_ms, validate_only=validate_only
             )
-        wanted = [_wire_topic(topic) for topic in topics]
-        request = create_topics.CreateTopicsRequest(wanted, timeout_ms, validate_only)
+        wire_topics = [_wire_topic(topic) for topic in topics]
+        request = create_topics.CreateTopicsRequest(wire_topics, timeout_ms, validate_only)
         try:
             response = await self._ask(create_topics.API, request, self._peers)
         except (ConnectionError, UnsupportedVersion) as failure:
             failed = TopicResult(ErrorCode.NOT_CONTROLLER, f"The controller: {failure}")
             return {topic.name: failed for topic in topics}
         return {
-            one.name: TopicResult(
-                ErrorCode(one.error_code),
-                one.error_message,
-                one.topic_id or NO_TOPIC_ID,
-                one.num_partitions,
-                one.replication_factor,
+            topic.name: TopicResult(
+                ErrorCode(topic.error_code),
+                topic.error_message,
+                topic.topic_id or NO_TOPIC_ID,
+                topic.num_partitions,
+                topic.replication_factor,
             )
-            for one in response.topics
+            for topic in response.topics
         }
 
     async def shut_down(self) -> int:
@@ -114,7 +117,7 @@ class ControllerClient:
 
     def has_others(self) -> bool:
         """Whether other brokers are live, as far as this one knows."""
-        return any(one != self._broker_id for one in self._metadata.image.brokers)
+        return any(broker_id != self._broker_id for broker_id in self._metadata.image.brokers)
 
     def close(self) -> None:
         """Close all connections; requests in flight fail."""
@@ -129,11 +132,14 @@ class ControllerClient:
 
     def _proposed(self, proposals: Mapping[TopicPartition, Proposal]) -> Any:
         topics: dict[UUID, list[alter_partition.AskedPartition]] = {}
-        for tp, one in proposals.items():
-            isr = [alter_partition.IsrMember(broker_id) for broker_id in one.wanted.isr]
-            topics.setdefault(one.topic_id, []).append(
+        for tp, proposal in proposals.items():
+            isr = [alter_partition.IsrMember(broker_id) for broker_id in proposal.proposed.isr]
+            topics.setdefault(proposal.topic_id, []).append(
                 alter_partition.AskedPartition(
-                    tp.partition, one.wanted.leader_epoch, isr, one.wanted.partition_epoch
+                    tp.partition,
+                    proposal.proposed.leader_epoch,
+                    isr,
+                    proposal.proposed.partition_epoch,
                 )
             )
         return alter_partition.AlterPartitionRequest(
@@ -150,8 +156,8 @@ def _altered(result: StoredState | ApiError) -> AlteredIsr:
 
 
 def _wire_topic(topic: NewTopic) -> create_topics.NewTopic:
-    assignments = [create_topics.Assignment(*one) for one in topic.assignments]
-    configs = [create_topics.NewConfig(*one) for one in topic.configs.items()]
+    assignments = [create_topics.Assignment(*assignment) for assignment in topic.assignments]
+    configs = [create_topics.NewConfig(*config) for config in topic.configs.items()]
     return create_topics.NewTopic(
         topic.name, topic.num_partitions, topic.replication_factor, assignments, configs
     )

@@ -30,7 +30,7 @@ SESSION_ERRORS: Final = (
 """The leader can't go on with the session; a full request needs none."""
 
 
-class Asked(NamedTuple):
+class FetchRequestPartition(NamedTuple):
     """What a request says of one partition; epochs are -1 if there are none. `offset` is the one to
     fetch from, `last_epoch` the leader epoch of the follower's last record."""
 
@@ -45,7 +45,7 @@ class SessionRequest(NamedTuple):
 
     session_id: int
     epoch: int
-    asked: Mapping[Place, Asked]
+    partitions: Mapping[Place, FetchRequestPartition]
     """The partitions that it names; in a full request all that are fetched."""
     forgotten: Collection[Place]
     """The partitions that are not fetched any more."""
@@ -63,16 +63,16 @@ class FetchSession:
     def __init__(self) -> None:
         self._id = NO_SESSION
         self._epoch = INITIAL_EPOCH
-        self._fetched: dict[Place, Asked] = {}
-        self._changed: dict[Place, Asked] = {}
+        self._fetched: dict[Place, FetchRequestPartition] = {}
+        self._changed: dict[Place, FetchRequestPartition] = {}
         """Those of them that the leader does not know like this."""
         self._forgotten: dict[Place, None] = {}
         """Those that it may know, but that are not fetched any more."""
 
-    def fetch(self, place: Place, asked: Asked) -> None:
+    def fetch(self, place: Place, requested: FetchRequestPartition) -> None:
         """Ask for a partition like this from the next request on."""
-        if self._fetched.get(place) != asked:
-            self._fetched[place] = self._changed[place] = asked
+        if self._fetched.get(place) != requested:
+            self._fetched[place] = self._changed[place] = requested
             self._forgotten.pop(place, None)
 
     def forget(self, place: Place) -> None:

@@ -36,12 +36,12 @@ class Fetchers:
         more."""
         key, partition = replica.key, replica.partition
         follows = replica.is_served and not partition.is_leader and partition.leader >= 0
-        wanted = (replica, partition.leader, partition.leader_epoch)
-        if follows and self._followed.get(key) == wanted:
+        role = (replica, partition.leader, partition.leader_epoch)
+        if follows and self._followed.get(key) == role:
             return
         self._remove(key, replica)
         if follows and not self._is_closed:
-            self._followed[key] = wanted
+            self._followed[key] = role
             self._fetcher(partition.leader).add(replica)
 
     def replica_changed(self, replica: Replica) -> None:

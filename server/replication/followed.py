@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from kavka.server.replica.following import Following
 from kavka.server.replica.replica import Replica
-from kavka.server.replication.fetch_session import Asked, FetchSession, Place
+from kavka.server.replication.fetch_session import FetchRequestPartition, FetchSession, Place
 
 Key: TypeAlias = tuple[str, int]
 """Topic and index."""
@@ -43,10 +43,10 @@ class Followed:
         """Update `lag`, after a response with records, or the first one."""
         self.lag = max(high_watermark - self.following.offset, 0)
 
-    def asked(self) -> Asked:
+    def requested(self) -> FetchRequestPartition:
         """What to ask for next."""
         following = self.following
-        return Asked(
+        return FetchRequestPartition(
             self.leader_epoch,
             following.offset,
             following.last_epoch,
@@ -84,11 +84,11 @@ class FollowedPartitions:
 
     def remove(self, key: Key) -> None:
         """Follow a partition no longer. The request in flight has it still."""
-        one = self._followed.pop(key, None)
-        if one is not None:
+        followed = self._followed.pop(key, None)
+        if followed is not None:
             self._changed.pop(key, None)
             self._watched.pop(key, None)
-            self._removed.append(one)
+            self._removed.append(followed)
 
     def clear(self) -> None:
         """Follow nothing any more."""
@@ -97,20 +97,20 @@ class FollowedPartitions:
 
     def changed(self, key: Key) -> None:
         """Something may have changed of a partition, if it is followed: look at it again."""
-        one = self._followed.get(key)
-        if one is not None:
-            self._changed[key] = one
+        followed = self._followed.get(key)
+        if followed is not None:
+            self._changed[key] = followed
 
-    def is_followed(self, one: Followed) -> bool:
+    def is_followed(self, followed: Followed) -> bool:
         """Whether it is, in this leader epoch."""
-        return self._followed.get(one.replica.key) is one
+        return self._followed.get(followed.replica.key) is followed
 
     def to_look_at(self) -> Iterator[Followed]:
         """Those to look at before the next request."""
         yield from self._changed.values()
-        for key, one in self._watched.items():
+        for key, followed in self._watched.items():
             if key not in self._changed:
-                yield one
+                yield followed
 
     # -- between two requests -------------------------------------------------------------
 
@@ -124,30 +124,30 @@ class FollowedPartitions:
 
     def forget_removed(self) -> None:
         """Do not ask any more for what was removed."""
-        for one in self._removed:
-            self._forget(one)
+        for followed in self._removed:
+            self._forget(followed)
         self._removed.clear()
 
-    def fetch(self, one: Followed, *, watch: bool) -> None:
+    def fetch(self, followed: Followed, *, watch: bool) -> None:
         """Ask for it in the next request. `watch`: it may have to be left out later although
         nothing has changed of it."""
-        self._fetched[one.place] = one
-        self._session.fetch(one.place, one.asked())
-        self._watch(one, watch)
+        self._fetched[followed.place] = followed
+        self._session.fetch(followed.place, followed.requested())
+        self._watch(followed, watch)
 
-    def leave_out(self, one: Followed, *, watch: bool) -> None:
+    def leave_out(self, followed: Followed, *, watch: bool) -> None:
         """Do not ask for it in the next request. `watch`: it may be due later although nothing has
         changed of it."""
-        self._forget(one)
-        self._watch(one, watch)
+        self._forget(followed)
+        self._watch(followed, watch)
 
-    def _forget(self, one: Followed) -> None:
-        if self._fetched.get(one.place) is one:
-            del self._fetched[one.place]
-            self._session.forget(one.place)
+    def _forget(self, followed: Followed) -> None:
+        if self._fetched.get(followed.place) is followed:
+            del self._fetched[followed.place]
+            self._session.forget(followed.place)
 
-    def _watch(self, one: Followed, watch: bool) -> None:
+    def _watch(self, followed: Followed, watch: bool) -> None:
         if watch:
-            self._watched[one.replica.key] = one
+            self._watched[followed.replica.key] = followed
         else:
-            self._watched.pop(one.replica.key, None)
+            self._watched.pop(followed.replica.key, None)

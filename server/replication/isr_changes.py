@@ -59,7 +59,7 @@ class Proposal(NamedTuple):
     """The ISR that the controller is asked for, in one partition of the topic `topic_id`."""
 
     topic_id: UUID
-    wanted: ProposeIsr
+    proposed: ProposeIsr
 
 
 class ControllerPort(Protocol):
@@ -108,7 +108,10 @@ class IsrChanges:
         """Ask for ISRs; whether all of these have been decided on."""
         try:
             responses = await self._controller.alter_partitions(
-                {tp: Proposal(replica.topic_id, wanted) for tp, (replica, wanted) in sent.items()}
+                {
+                    tp: Proposal(replica.topic_id, proposal)
+                    for tp, (replica, proposal) in sent.items()
+                }
             )
         except (ApiError, ConnectionError) as failure:
             logger.debug("the controller has not decided on ISRs: %s", failure)
@@ -117,25 +120,25 @@ class IsrChanges:
             if tp in sent and self._decide(tp, *sent[tp], response):
                 if self._pending.get(tp) == sent[tp]:  # else there is a newer one
                     del self._pending[tp]
-        return all(self._pending.get(tp) != one for tp, one in sent.items())
+        return all(self._pending.get(tp) != pending for tp, pending in sent.items())
 
     def _next_request(self) -> dict[TopicPartition, _Pending]:
         """The proposals to send. Those that a LeaderAndIsr has made obsolete are dropped."""
         sent: dict[TopicPartition, _Pending] = {}
-        for tp, (replica, wanted) in list(self._pending.items()):
+        for tp, (replica, proposal) in list(self._pending.items()):
             partition = replica.partition
             if (
                 not replica.is_served
-                or partition.leader_epoch != wanted.leader_epoch
-                or partition.proposed_isr != wanted.isr
+                or partition.leader_epoch != proposal.leader_epoch
+                or partition.proposed_isr != proposal.isr
             ):
                 del self._pending[tp]
             elif len(sent) < PROPOSALS_PER_REQUEST_MAX:
-                sent[tp] = replica, wanted
+                sent[tp] = replica, proposal
         return sent
 
     def _decide(
-        self, tp: TopicPartition, replica: Replica, wanted: ProposeIsr, response: AlteredIsr
+        self, tp: TopicPartition, replica: Replica, proposal: ProposeIsr, response: AlteredIsr
     ) -> bool:
         """Apply the controller's response. Whether the proposal is done with; if not, it is sent
         again."""
@@ -146,8 +149,8 @@ class IsrChanges:
             replica.isr_decided(response.leader_epoch, isr, partition_epoch)
         elif code in INELIGIBLE:
             # at each fetch of a follower that is going to stop
-            logger.debug("%s: the ISR %s was refused: %s", tp, wanted.isr, code.name)
-            replica.isr_refused(wanted)
+            logger.debug("%s: the ISR %s was refused: %s", tp, proposal.isr, code.name)
+            replica.isr_refused(proposal)
         else:
             return code in OVERTAKEN
         return True

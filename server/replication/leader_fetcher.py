@@ -202,10 +202,10 @@ class LeaderFetcher:
         """Flush the logs whose records the leader may hear of only when they are flushed; whether
         there is one."""
         awaits = False
-        for one in self._partitions.to_look_at():
-            is_awaited = one.retry_at_s < NEVER_S and one.replica.is_served
-            if is_awaited and one.replica.partition.awaits_flush:
-                one.replica.flush_if_awaited()
+        for followed in self._partitions.to_look_at():
+            is_awaited = followed.retry_at_s < NEVER_S and followed.replica.is_served
+            if is_awaited and followed.replica.partition.awaits_flush:
+                followed.replica.flush_if_awaited()
                 awaits = True
         return awaits
 
@@ -214,42 +214,42 @@ class LeaderFetcher:
         now_s = self._clock.monotonic_s()
         self._has_throttled = False
         self._next_due_s = NEVER_S
-        for number, one in enumerate(self._partitions.look(), 1):
+        for number, followed in enumerate(self._partitions.look(), 1):
             if number % PARTITIONS_PER_STEP == 0:
                 await self._tasks.sleep(0)
-            is_due = self._is_due(one, now_s)
-            if is_due and not one.following.is_prepared:
-                is_due = await self._prepare(one)
-            if not self._partitions.is_followed(one):
+            is_due = self._is_due(followed, now_s)
+            if is_due and not followed.following.is_prepared:
+                is_due = await self._prepare(followed)
+            if not self._partitions.is_followed(followed):
                 continue
-            may_be_throttled = self._may_be_throttled(one)
+            may_be_throttled = self._may_be_throttled(followed)
             if is_due and not (may_be_throttled and self._quota.is_exceeded):
-                self._partitions.fetch(one, watch=may_be_throttled)
+                self._partitions.fetch(followed, watch=may_be_throttled)
                 continue
             if is_due:
                 self._has_throttled = True
-            elif one.retry_at_s > now_s:
-                self._next_due_s = min(self._next_due_s, one.retry_at_s)
-            self._partitions.leave_out(one, watch=one.retry_at_s < NEVER_S)
+            elif followed.retry_at_s > now_s:
+                self._next_due_s = min(self._next_due_s, followed.retry_at_s)
+            self._partitions.leave_out(followed, watch=followed.retry_at_s < NEVER_S)
 
     @staticmethod
-    def _is_due(one: Followed, now_s: float) -> bool:
-        return one.retry_at_s <= now_s and not one.replica.partition.awaits_flush
+    def _is_due(followed: Followed, now_s: float) -> bool:
+        return followed.retry_at_s <= now_s and not followed.replica.partition.awaits_flush
 
-    async def _prepare(self, one: Followed) -> bool:
+    async def _prepare(self, followed: Followed) -> bool:
         """Whether its log can be fetched into."""
         try:
-            await one.following.prepare(self._tasks)
+            await followed.following.prepare(self._tasks)
         except (OSError, StorageError, ApiError) as failure:
-            self._leave_out(one, f"its log can't be prepared: {failure}")
+            self._leave_out(followed, f"its log can't be prepared: {failure}")
             return False
         return True
 
     @staticmethod
-    def _may_be_throttled(one: Followed) -> bool:
+    def _may_be_throttled(followed: Followed) -> bool:
         """Whether it has to wait while the quota is exceeded. A replica in sync never waits, so
         that it stays in the ISR."""
-        return one.replica.throttled_as_follower and one.lag != 0
+        return followed.replica.throttled_as_follower and followed.lag != 0
 
     async def _until_due(self) -> None:
         """Wait for a change, or until the first partition is due that was not due at the last
@@ -291,9 +291,9 @@ class LeaderFetcher:
             return
         finally:
             self._is_fetching = False
-        for one, what in rest:
-            if self._is_current(one):
-                await self._take_rest(client, one, what)
+        for followed, mismatch in rest:
+            if self._is_current(followed):
+                await self._take_rest(client, followed, mismatch)
 
     def _take(self, response: Any) -> Sequence[_Rest]:
         """Append what was fetched, while the records are views. Returns what takes longer."""
@@ -318,46 +318,46 @@ class LeaderFetcher:
             return ()
         rest: list[_Rest] = []
         for place, partition_response in partition_responses.items():
-            one = fetched[place]
-            if self._is_current(one):
-                self._partitions.changed(one.replica.key)
-                what = self._take_one(one, partition_response)
-                if what is not None:
-                    rest.append((one, what))
+            followed = fetched[place]
+            if self._is_current(followed):
+                self._partitions.changed(followed.replica.key)
+                mismatch = self._take_one(followed, partition_response)
+                if mismatch is not None:
+                    rest.append((followed, mismatch))
         return rest
 
-    def _is_current(self, one: Followed) -> bool:
+    def _is_current(self, followed: Followed) -> bool:
         """Whether it is still followed, in the epoch in which it was asked for."""
-        partition = one.replica.partition
+        partition = followed.replica.partition
         return (
-            self._partitions.is_followed(one)
-            and one.replica.is_served
+            self._partitions.is_followed(followed)
+            and followed.replica.is_served
             and not partition.is_leader
-            and partition.leader_epoch == one.leader_epoch
+            and partition.leader_epoch == followed.leader_epoch
         )
 
     def _take_one(
-        self, one: Followed, response: Any
+        self, followed: Followed, response: Any
     ) -> Divergence | RecordsBelowLogEnd | ErrorCode | None:
         """Append what was fetched of one partition. Returns what has to be done instead."""
         code = response.error_code
         if code == ErrorCode.FENCED_LEADER_EPOCH:
-            one.retry_at_s = NEVER_S  # the next LeaderAndIsr brings the new one
+            followed.retry_at_s = NEVER_S  # the next LeaderAndIsr brings the new one
             return None
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             return ErrorCode.OFFSET_OUT_OF_RANGE
         if code:
-            self._leave_out(one, ErrorCode(code).name)
+            self._leave_out(followed, ErrorCode(code).name)
             return None
-        one.failures = 0
+        followed.failures = 0
         diverging, records = response.diverging_epoch, response.records or b""
         if diverging is not None and diverging.epoch >= 0:
             return Divergence(diverging.epoch, diverging.end_offset)
-        if one.replica.throttled_as_follower:
+        if followed.replica.throttled_as_follower:
             self._quota.record(len(records))
-        before = one.following.offset
+        before = followed.following.offset
         try:
-            one.replica.append_fetched(
+            followed.replica.append_fetched(
                 memoryview(records), response.high_watermark, response.log_start_offset
             )
         except UnexpectedOffsetError as failure:
@@ -365,48 +365,48 @@ class LeaderFetcher:
             start, high_watermark = response.log_start_offset, response.high_watermark
             return RecordsBelowLogEnd(failure, bytes(records), high_watermark, start)
         except (ApiError, StorageError, OSError) as failure:
-            self._leave_out(one, str(failure))
+            self._leave_out(followed, str(failure))
         else:
-            if one.lag is None or one.following.offset != before:
-                one.note_lag(response.high_watermark)
+            if followed.lag is None or followed.following.offset != before:
+                followed.note_lag(response.high_watermark)
         return None
 
     async def _take_rest(
         self,
         client: BrokerClient,
-        one: Followed,
-        what: Divergence | RecordsBelowLogEnd | ErrorCode,
+        followed: Followed,
+        mismatch: Divergence | RecordsBelowLogEnd | ErrorCode,
     ) -> None:
         """Bring its log to where the next fetch can be appended."""
-        following, tasks = one.following, self._tasks
+        following, tasks = followed.following, self._tasks
         try:
-            match what:
+            match mismatch:
                 case Divergence():
-                    await following.truncate_to(what, tasks)
+                    await following.truncate_to(mismatch, tasks)
                 case RecordsBelowLogEnd():
-                    await following.truncate_fully_and_append(what, tasks)
+                    await following.truncate_fully_and_append(mismatch, tasks)
                 case _:  # the leader has nothing at this offset
                     begin, end = await following.leader_offsets(client)
-                    if self._is_current(one):
+                    if self._is_current(followed):
                         await following.handle_out_of_range(begin, end, tasks)
         except (ConnectionError, ApiError, StorageError, OSError) as failure:
-            self._leave_out(one, str(failure))
+            self._leave_out(followed, str(failure))
 
-    def _leave_out_all(self, asked: Iterable[Followed]) -> None:
+    def _leave_out_all(self, partitions: Iterable[Followed]) -> None:
         now_s, backoff_max_s = self._clock.monotonic_s(), self._settings.backoff_max_s
-        for one in asked:
-            self._partitions.changed(one.replica.key)
-            one.retry_at_s = now_s + min(BACKOFF_S * 2**one.failures, backoff_max_s)
-            one.failures = min(one.failures + 1, DOUBLED_MAX)
+        for followed in partitions:
+            self._partitions.changed(followed.replica.key)
+            followed.retry_at_s = now_s + min(BACKOFF_S * 2**followed.failures, backoff_max_s)
+            followed.failures = min(followed.failures + 1, DOUBLED_MAX)
 
-    def _leave_out(self, one: Followed, why: str) -> None:
+    def _leave_out(self, followed: Followed, why: str) -> None:
         logger.info(
             "pausing the fetch of %s-%d from broker %d: %s",
-            *one.replica.key,
+            *followed.replica.key,
             self._leader,
             why,
         )
-        self._leave_out_all((one,))
+        self._leave_out_all((followed,))
 
     def _wait_ms(self) -> int:
         """How long the leader may wait with its response: at most until another partition is due.
@@ -418,26 +418,26 @@ class LeaderFetcher:
         return wait_max_ms if left_s * 1000 >= wait_max_ms else max(round(left_s * 1000), 1)
 
     def _request(
-        self, asked: SessionRequest, fetched: Mapping[Place, Followed]
+        self, session_request: SessionRequest, fetched: Mapping[Place, Followed]
     ) -> fetch.FetchRequest:
         settings = self._settings
         by_topic: dict[bytes, tuple[UUID, list[fetch.FetchedPartition]]] = {}
-        for place, one in asked.asked.items():
+        for place, requested in session_request.partitions.items():
             topic = by_topic.get(place[0])
             if topic is None:
                 topic = by_topic[place[0]] = fetched[place].replica.topic_id, []
             topic[1].append(
                 fetch.FetchedPartition(
                     place[1],
-                    one.leader_epoch,
-                    one.offset,
-                    one.last_epoch,
-                    one.log_start,
+                    requested.leader_epoch,
+                    requested.offset,
+                    requested.last_epoch,
+                    requested.log_start,
                     settings.partition_max_bytes,
                 )
             )
         forgotten: dict[bytes, list[int]] = {}
-        for topic_id, index in asked.forgotten:
+        for topic_id, index in session_request.forgotten:
             forgotten.setdefault(topic_id, []).append(index)
         return fetch.FetchRequest(
             fetch.ReplicaState(settings.broker_id, settings.broker_epoch()),
@@ -445,9 +445,10 @@ class LeaderFetcher:
             settings.min_bytes,
             settings.response_max_bytes,
             [fetch.FetchedTopic(*topic) for topic in by_topic.values()],
-            asked.epoch,
-            asked.session_id,
+            session_request.epoch,
+            session_request.session_id,
             forgotten_topics_data=[
-                fetch.ForgottenTopic(UUID(bytes=one), indexes) for one, indexes in forgotten.items()
+                fetch.ForgottenTopic(UUID(bytes=topic_id), indexes)
+                for topic_id, indexes in forgotten.items()
             ],
         )

@@ -105,10 +105,10 @@ class TransactionPeers:
         if response.error_code:
             return [ErrorCode(response.error_code)] * len(partitions)
         codes = {
-            (topic.name, one.partition_index): ErrorCode(one.partition_error_code)
+            (topic.name, partition.partition_index): ErrorCode(partition.partition_error_code)
             for transaction in response.results_by_transaction
             for topic in transaction.topic_results
-            for one in topic.results_by_partition
+            for partition in topic.results_by_partition
         }
         return [codes.get(key, ErrorCode.UNKNOWN_SERVER_ERROR) for key in partitions]
 
@@ -153,10 +153,12 @@ class TransactionPeers:
         except (ConnectionError, UnsupportedVersion):
             return {}
         return {
-            (marker.producer_id, topic.name, one.partition_index): ErrorCode(one.error_code)
+            (marker.producer_id, topic.name, partition.partition_index): ErrorCode(
+                partition.error_code
+            )
             for marker in response.markers
             for topic in marker.topics
-            for one in topic.partitions
+            for partition in topic.partitions
         }
 
 

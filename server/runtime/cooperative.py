@@ -27,11 +27,11 @@ def run(
     `jobs`.
     """
     try:
-        wanted = next(work)
+        wait = next(work)
     except StopIteration as end:
         result: T = end.value
         return result
-    rest = run_rest(tasks, work, wanted, jobs=jobs)
+    rest = run_rest(tasks, work, wait, jobs=jobs)
     if context is None:
         return rest
     context.applied = tasks.future()
@@ -39,26 +39,26 @@ def run(
 
 
 async def run_rest(
-    tasks: Tasks, work: Steps[T], wanted: Wait = None, *, jobs: Jobs | None = None
+    tasks: Tasks, work: Steps[T], wait: Wait = None, *, jobs: Jobs | None = None
 ) -> T:
-    """Run the rest of `work`, which has yielded `wanted`. Work that has not begun may be passed
+    """Run the rest of `work`, which has yielded `wait`. Work that has not begun may be passed
     too: it yields to the loop first."""
     try:
         while True:
             made: Any = None
             try:
-                if wanted is None:
+                if wait is None:
                     await tasks.sleep(0)
-                elif not isinstance(wanted, tuple):
-                    made = await wanted
+                elif not isinstance(wait, tuple):
+                    made = await wait
                 elif jobs is None:
-                    raise TypeError(f"no threads were given to run {wanted[0]!r}")
+                    raise TypeError(f"no threads were given to run {wait[0]!r}")
                 else:
-                    made = await jobs.run(Pool.COMPUTE, *wanted)
+                    made = await jobs.run(Pool.COMPUTE, *wait)
             except Exception as failure:
-                wanted = work.throw(failure)
+                wait = work.throw(failure)
             else:
-                wanted = work.send(made)
+                wait = work.send(made)
     except StopIteration as end:
         result: T = end.value
         return result

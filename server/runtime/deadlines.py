@@ -80,7 +80,7 @@ class Deadlines(Generic[T]):
             if self._armed_s - self._clock.monotonic_s() > LINGER_S:
                 self._disarm()
         elif self._over > OVER_MAX and self._over * 2 > len(self._waits):
-            self._waits = [one for one in self._waits if not self._is_over(one[2])]
+            self._waits = [entry for entry in self._waits if not self._is_over(entry[2])]
             heapify(self._waits)
             self._over = 0
 

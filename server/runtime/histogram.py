@@ -58,12 +58,12 @@ class Histogram:
         self._now = {}
         self._window_ends_s = now_s + WINDOW_S
 
-    def quantiles(self, wanted: tuple[float, ...], now_s: float) -> list[float]:
-        """The quantiles `wanted` (ascending, 0 to 1) of the recent values; zeros if there are
-        none."""
+    def quantiles(self, fractions: tuple[float, ...], now_s: float) -> list[float]:
+        """The quantiles of the recent values for `fractions` (ascending, 0 to 1); zeros if
+        there are none."""
         if now_s >= self._window_ends_s:
             self._begin_window(now_s)
-        return _quantiles(wanted, self._recent())
+        return _quantiles(fractions, self._recent())
 
     def _recent(self) -> dict[int, int]:
         """Counts by bucket, of both windows."""
@@ -98,7 +98,7 @@ class PartHistogram(Histogram):
         self._now = {}
         self._window = whole._window
 
-    def quantiles(self, wanted: tuple[float, ...], now_s: float) -> list[float]:
+    def quantiles(self, fractions: tuple[float, ...], now_s: float) -> list[float]:
         whole = self._whole
         if now_s >= whole._window_ends_s:
             whole._begin_window(now_s)
@@ -107,17 +107,17 @@ class PartHistogram(Histogram):
         counts = self._recent()
         missing = sum(whole._recent().values()) - sum(counts.values())
         counts[0] = counts.get(0, 0) + missing
-        return _quantiles(wanted, counts)
+        return _quantiles(fractions, counts)
 
 
-def _quantiles(wanted: tuple[float, ...], counts: dict[int, int]) -> list[float]:
+def _quantiles(fractions: tuple[float, ...], counts: dict[int, int]) -> list[float]:
     size = sum(counts.values())
     if not size:
-        return [0.0] * len(wanted)
+        return [0.0] * len(fractions)
     buckets = sorted(counts.items())
     found, seen, at = [], 0, -1
-    for part in wanted:
-        while at < 0 or (seen < part * size and at + 1 < len(buckets)):
+    for fraction in fractions:
+        while at < 0 or (seen < fraction * size and at + 1 < len(buckets)):
             at += 1
             seen += buckets[at][1]
         found.append(_middle(buckets[at][0]) / 1000)

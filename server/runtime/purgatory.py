@@ -130,7 +130,7 @@ class Purgatory:
 
     def end_notes(self, noted: dict[Hashable, None]) -> None:
         """Stop adding changed keys to `noted`, a dict from `note_changes`."""
-        self._noted = [one for one in self._noted if one is not noted]
+        self._noted = [other for other in self._noted if other is not noted]
 
     def begin(
         self,
@@ -283,10 +283,10 @@ def _run_unless_over(wait: Wait, work: Steps[bool]) -> Steps[bool]:
     """The result of `work`, which is abandoned if the wait ends meanwhile."""
     while True:
         try:
-            wanted = next(work)
+            yielded = next(work)
         except StopIteration as end:
             return bool(end.value)
-        yield wanted
+        yield yielded
         if wait.is_over:
             work.close()
             return False

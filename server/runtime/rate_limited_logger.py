@@ -16,13 +16,14 @@ PERIOD_S: Final = 10.0
 class RateLimitedLogger:
     """Logs the first LINES_MAX lines of each period, and at its end how many were suppressed.
 
-    A period begins with its first line. `what` names the events, in the plural.
+    A period begins with its first line. `events` is what the lines are about, in
+    the plural.
     """
 
-    def __init__(self, logger: logging.Logger, level: int, what: str, tasks: Tasks) -> None:
+    def __init__(self, logger: logging.Logger, level: int, events: str, tasks: Tasks) -> None:
         self._logger = logger
         self._level = level
-        self._what = what
+        self._events = events
         self._tasks = tasks
         self._period: Timer | None = None
         self._lines = 0
@@ -49,4 +50,6 @@ class RateLimitedLogger:
         self._period = None
         self._lines = 0
         if left_out > 0:
-            self._logger.log(self._level, "%d more %s in %d s", left_out, self._what, int(PERIOD_S))
+            self._logger.log(
+                self._level, "%d more %s in %d s", left_out, self._events, int(PERIOD_S)
+            )

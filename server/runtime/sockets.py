@@ -209,7 +209,7 @@ class SocketNetwork:
     async def resolve(self, host: str) -> str:
         found = await self._loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
         # If a host has both, Java (and so Apache Kafka) takes the first IPv4 address.
-        best = min(found, key=lambda one: one[0] != socket.AF_INET)
+        best = min(found, key=lambda address: address[0] != socket.AF_INET)
         return plain_address(str(best[4][0]))
 
     def host_name(self) -> str:

@@ -102,14 +102,14 @@ class Clients:
         self._version += 1
 
     def get_subscription(
-        self, wanted: UUID | None, selectors: Mapping[str, str | None], now_ms: int
+        self, client_instance_id: UUID | None, selectors: Mapping[str, str | None], now_ms: int
     ) -> ClientInstance:
         """A client's subscription; assigns an instance id to a new client. ApiError."""
-        if wanted is None or wanted == ZERO_ID:
-            wanted = self._new_id()
-            while wanted in self._instances:
-                wanted = self._new_id()
-        instance = self._get_or_create(wanted, selectors, now_ms)
+        if client_instance_id is None or client_instance_id == ZERO_ID:
+            client_instance_id = self._new_id()
+            while client_instance_id in self._instances:
+                client_instance_id = self._new_id()
+        instance = self._get_or_create(client_instance_id, selectors, now_ms)
         if not instance.admit_get(now_ms) and instance.last_error not in _RETRIED_AFTER:
             self.throttled += 1
             raise ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
@@ -156,8 +156,10 @@ class Clients:
 
     def expire(self, now_ms: int) -> None:
         """Forget clients without a recent request."""
-        for one in [one for one in self._instances.values() if one.expires_ms <= now_ms]:
-            del self._instances[one.client_instance_id]
+        for instance in [
+            instance for instance in self._instances.values() if instance.expires_ms <= now_ms
+        ]:
+            del self._instances[instance.client_instance_id]
 
     def _get_or_create(
         self, client_instance_id: UUID, selectors: Mapping[str, str | None], now_ms: int
@@ -182,12 +184,12 @@ class Clients:
     ) -> ClientInstance:
         selectors = {**selectors, "client_instance_id": uuid_text(client_instance_id)}
         interval_ms = DEFAULT_INTERVAL_MS
-        wanted: dict[str, None] = {}
-        for one in self._subscriptions.values():
-            if one.matches(selectors):
-                wanted.update(dict.fromkeys(one.metrics))
-                interval_ms = min(interval_ms, one.interval_ms)
-        metrics = (ALL_METRICS,) if ALL_METRICS in wanted else tuple(hash_set_order(wanted))
+        prefixes: dict[str, None] = {}
+        for subscription in self._subscriptions.values():
+            if subscription.matches(selectors):
+                prefixes.update(dict.fromkeys(subscription.metrics))
+                interval_ms = min(interval_ms, subscription.interval_ms)
+        metrics = (ALL_METRICS,) if ALL_METRICS in prefixes else tuple(hash_set_order(prefixes))
         return ClientInstance(
             client_instance_id,
             selectors,

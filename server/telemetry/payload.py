@@ -79,8 +79,8 @@ def _metrics(data: memoryview) -> Iterator[memoryview | None]:
             yield from _fields(scope, _PATH[2])
 
 
-def _fields(data: memoryview | None, wanted: int) -> Iterator[memoryview | None]:
-    """The messages in the field with number `wanted`; and None for each other field."""
+def _fields(data: memoryview | None, field_number: int) -> Iterator[memoryview | None]:
+    """The messages in the field with this number; and None for each other field."""
     if data is None:
         return
     position, end = 0, len(data)
@@ -95,7 +95,7 @@ def _fields(data: memoryview | None, wanted: int) -> Iterator[memoryview | None]
             size, position = _varint(data, position)
         if size is None or not number or position + size > end:
             raise BadPayload("it is damaged")
-        yield data[position : position + size] if (number, kind) == (wanted, _BYTES) else None
+        yield data[position : position + size] if (number, kind) == (field_number, _BYTES) else None
         position += size
 
 
@@ -153,7 +153,8 @@ def _number(point: Any) -> float:
 
 def _labels(point: Any) -> tuple[tuple[str, str], ...]:
     return tuple(
-        (one.key[:CHARACTERS_MAX], _text(one.value)) for one in point.attributes[:LABELS_MAX]
+        (attribute.key[:CHARACTERS_MAX], _text(attribute.value))
+        for attribute in point.attributes[:LABELS_MAX]
     )
 
 

@@ -85,10 +85,14 @@ class Telemetry:
         self._is_loaded = False
         configs.on_change(self._changed)
 
-    def get_subscription(self, context: RequestContext, wanted: UUID | None) -> ClientInstance:
+    def get_subscription(
+        self, context: RequestContext, client_instance_id: UUID | None
+    ) -> ClientInstance:
         """A client's subscription. ApiError."""
         self._refresh_subscriptions()
-        instance = self.clients.get_subscription(wanted, _selectors(context), self._clock.now_ms())
+        instance = self.clients.get_subscription(
+            client_instance_id, _selectors(context), self._clock.now_ms()
+        )
         self._tie_to_connection(context, instance)
         return instance
 

@@ -98,7 +98,7 @@ class Series:
 
     def families(self) -> list[Family]:
         """The families, sorted by name."""
-        return sorted(self._families.values(), key=lambda one: one.name)
+        return sorted(self._families.values(), key=lambda family: family.name)
 
     def samples(self, family: Family) -> Iterator[tuple[tuple[str, ...], float]]:
         """The label values and the value of each series of a family."""

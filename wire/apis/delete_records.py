@@ -52,8 +52,8 @@ def error_response(
             TopicResponse(
                 topic.name,
                 [
-                    PartitionResponse(one.partition_index, error_code=code)
-                    for one in topic.partitions
+                    PartitionResponse(partition.partition_index, error_code=code)
+                    for partition in topic.partitions
                 ],
             )
             for topic in request.topics

@@ -47,7 +47,7 @@ def error_response(
 ) -> DescribeTransactionsResponse:
     """`code` for every id."""
     return DescribeTransactionsResponse(
-        [TransactionState(code, one) for one in request.transactional_ids]
+        [TransactionState(code, transactional_id) for transactional_id in request.transactional_ids]
     )
 
 

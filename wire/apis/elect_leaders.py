@@ -48,9 +48,9 @@ def error_response(
     return ElectLeadersResponse(
         [
             TopicResponse(
-                asked.topic, [PartitionResponse(index, code, message) for index in asked.partitions]
+                topic.topic, [PartitionResponse(index, code, message) for index in topic.partitions]
             )
-            for asked in request.topic_partitions or ()
+            for topic in request.topic_partitions or ()
         ],
         code,
     )

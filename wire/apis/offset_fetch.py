@@ -75,7 +75,7 @@ def error_response(
     """`code` for every group; for every partition where the version has no other place."""
     if version >= GROUPS_VERSION:
         return OffsetFetchResponse(
-            groups=[GroupResponse(one.group_id, error_code=code) for one in request.groups]
+            groups=[GroupResponse(group.group_id, error_code=code) for group in request.groups]
         )
     return OffsetFetchResponse(*group_error(request, code, version))
 

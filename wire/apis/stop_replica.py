@@ -49,7 +49,10 @@ def error_response(request: Any, code: ErrorCode, version: int) -> StopReplicaRe
 def _partitions(request: Any) -> list[tuple[str, int]]:
     """Topic and number of each partition in the request. Of its three lists of partitions two are
     empty, those of other versions."""
-    found = [(one.topic_name, one.partition_index) for one in request.ungrouped_partitions]
+    found = [
+        (partition.topic_name, partition.partition_index)
+        for partition in request.ungrouped_partitions
+    ]
     found += [(topic.name, index) for topic in request.topics for index in topic.partition_indexes]
     found += [
         (topic.topic_name, state.partition_index)

@@ -44,7 +44,10 @@ def error_response(
         [
             TopicResponse(
                 topic.name,
-                [PartitionResponse(one.partition_index, code) for one in topic.partitions],
+                [
+                    PartitionResponse(partition.partition_index, code)
+                    for partition in topic.partitions
+                ],
             )
             for topic in request.topics
         ]

@@ -128,8 +128,8 @@ def _string_reader(read_varint: Any) -> Any:
         length = ctx.next_var("ln")
         _emit_length(ctx, length, indent, read_varint, compact, short=True)
         if compact:
-            refusal = "raise ValueError('string too long')"
-            ctx.emit(indent, f"if {length} > {_STRING_BYTES_MAX}: {refusal}")
+            statement = "raise ValueError('string too long')"
+            ctx.emit(indent, f"if {length} > {_STRING_BYTES_MAX}: {statement}")
         _emit_slice(ctx, var_name, indent, length, "str({}, 'utf-8', 'replace')")
 
     return emit

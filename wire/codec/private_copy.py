@@ -148,7 +148,7 @@ def _schema_loader(files: Any, root: str) -> types.ModuleType:
         except FileNotFoundError:
             data = files.get_data(f"{_KAVKA_SCHEMAS}/{name}.json")
         schema = json.loads(_COMMENT_LINES.sub("", data.decode()))
-        shared = {one["name"]: one["fields"] for one in schema.get("commonStructs", ())}
+        shared = {struct["name"]: struct["fields"] for struct in schema.get("commonStructs", ())}
         _fill_in(schema["fields"], shared)
         return schema
 

@@ -136,15 +136,15 @@ def _write_only_tag(
     """Write a tagged struct of numbers inline where it is the only tagged field that is present, as
     the replica's state in each Fetch of a follower (KIP-903)."""
     numbers = field.untagged_fields(version)
-    if field.tagged_fields(version)._fields or not all(one.is_batchable() for one in numbers):
+    if field.tagged_fields(version)._fields or not all(number.is_batchable() for number in numbers):
         return
     value = f"{item_expr}.{field.name}"
-    layout = "".join(one._type.fmt for one in numbers)
+    layout = "".join(number._type.fmt for number in numbers)
     size = struct.calcsize(f">{layout}B")
     assert field.tag < 128 and size < 128, "varints of one byte"
-    absent = [_absent(one, item_expr) for one in known._fields if one is not field]
-    values = [f"{value}.{one.name}" for one in numbers]
-    unlike = [f"{name} != {one.default!r}" for name, one in zip(values, numbers, strict=True)]
+    absent = [_absent(other, item_expr) for other in known._fields if other is not field]
+    values = [f"{value}.{number.name}" for number in numbers]
+    unlike = [f"{name} != {number.default!r}" for name, number in zip(values, numbers, strict=True)]
     ctx.emit(indent, f"elif {' and '.join([*absent, '(' + ' or '.join(unlike) + ')'])}:")
     indent += "    "
     ctx.emit_reserve(indent, 3 + size)

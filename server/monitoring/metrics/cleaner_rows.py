@@ -10,14 +10,14 @@ from kavka.log.compaction.order import CompactionResult
 from kavka.log.errors import CorruptLogError
 from kavka.server.monitoring.metrics.row import Kind, Metric
 from kavka.server.monitoring.metrics.samples import Sample
-from kavka.server.monitoring.metrics.server_rows import one
+from kavka.server.monitoring.metrics.server_rows import unlabelled
 from kavka.server.monitoring.metrics.view import View
 from kavka.server.replica.log_cleaner import examine
 from kavka.server.replica.replica import Replica
 
 
 def _cleaner(name: str, doc: str, read: Callable[[View], float]) -> Metric:
-    return Metric(f"kafka.log:type={name}", Kind.GAUGE, (), doc, one(read))
+    return Metric(f"kafka.log:type={name}", Kind.GAUGE, (), doc, unlabelled(read))
 
 
 def _greatest(read: Callable[[CompactionResult], float]) -> Callable[[View], float]:

@@ -9,7 +9,7 @@ from kavka.groupcoord.counts import Counts
 from kavka.server.monitoring.metrics.lag import LAG_SERIES_MAX
 from kavka.server.monitoring.metrics.row import Kind, Metric
 from kavka.server.monitoring.metrics.samples import Sample
-from kavka.server.monitoring.metrics.server_rows import one
+from kavka.server.monitoring.metrics.server_rows import unlabelled
 from kavka.server.monitoring.metrics.view import View
 
 _KINDS: Final = ("classic", "consumer")
@@ -33,12 +33,14 @@ def _coordinator(
 def _count(name: str, doc: str, read: Callable[[Counts], int]) -> Metric:
     name = f"kafka.server:type=group-coordinator-metrics#{name}"
     doc = f"{doc} since the broker's start."
-    return Metric(name, Kind.UNTYPED, (), doc, one(lambda view: read(view.broker.groups.counts)))
+    return Metric(
+        name, Kind.UNTYPED, (), doc, unlabelled(lambda view: read(view.broker.groups.counts))
+    )
 
 
 def _manager(name: str, doc: str, read: Callable[[View], float]) -> Metric:
     name = f"kafka.coordinator.group:type=GroupMetadataManager,name={name}"
-    return Metric(name, Kind.GAUGE, (), doc, one(read))
+    return Metric(name, Kind.GAUGE, (), doc, unlabelled(read))
 
 
 def _groups(view: View, kind: str) -> int:
@@ -77,7 +79,7 @@ LAG_ROWS: Final = (
         (),
         f"Committed offsets that kafka_consumergroup_lag leaves out because there are more than "
         f"{LAG_SERIES_MAX:,}.",
-        one(lambda view: view.lags.left_out),
+        unlabelled(lambda view: view.lags.left_out),
     ),
 )
 
@@ -86,10 +88,10 @@ GROUP_ROWS: Final = (
     *(
         _manager(
             f"NumGroups{state}",
-            f"Classic groups {what}.",
+            f"Classic groups {description}.",
             lambda view, state=state: view.groups["classic", state],  # type: ignore[misc]
         )
-        for state, what in _CLASSIC_STATES.items()
+        for state, description in _CLASSIC_STATES.items()
     ),
     _manager("NumOffsets", "Committed offsets.", lambda view: view.offsets),
     _coordinator(
@@ -140,12 +142,12 @@ GROUP_ROWS: Final = (
         "partition-load-time-max",
         (),
         "The longest time in ms to load the groups of a partition, in the last 30 seconds.",
-        one(lambda view: max(_load_ms(view))),
+        unlabelled(lambda view: max(_load_ms(view))),
     ),
     _coordinator(
         "partition-load-time-avg",
         (),
         "The average of those times in ms.",
-        one(lambda view: sum(_load_ms(view)) / len(_load_ms(view))),
+        unlabelled(lambda view: sum(_load_ms(view)) / len(_load_ms(view))),
     ),
 )

@@ -8,7 +8,7 @@ from typing import Final
 from kavka.log.partition_log import PartitionLog
 from kavka.server.monitoring.metrics.row import Kind, Metric
 from kavka.server.monitoring.metrics.samples import Sample, Summary
-from kavka.server.monitoring.metrics.server_rows import one
+from kavka.server.monitoring.metrics.server_rows import unlabelled
 from kavka.server.monitoring.metrics.view import View
 
 
@@ -55,7 +55,7 @@ LOG_ROWS: Final = (
         Kind.GAUGE,
         (),
         "Log directories that have failed.",
-        one(lambda view: len(view.broker.replicas.logs.failed_directories)),
+        unlabelled(lambda view: len(view.broker.replicas.logs.failed_directories)),
     ),
     Metric(
         "kafka.log:type=LogManager,name=LogDirectoryOffline",

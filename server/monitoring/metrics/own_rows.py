@@ -8,7 +8,7 @@ from typing import Final
 from kavka import __version__
 from kavka.server.monitoring.metrics.row import Kind, Metric
 from kavka.server.monitoring.metrics.samples import Sample, Summary
-from kavka.server.monitoring.metrics.server_rows import one
+from kavka.server.monitoring.metrics.server_rows import unlabelled
 from kavka.server.monitoring.metrics.view import View
 from kavka.server.monitoring.process_usage import Usage
 
@@ -49,42 +49,42 @@ OWN_ROWS: Final = (
         Kind.GAUGE,
         (),
         "The last measured lag of the event loop, in milliseconds.",
-        one(lambda view: view.sources.lag.last_ms),
+        unlabelled(lambda view: view.sources.lag.last_ms),
     ),
     Metric(
         "kavka_loop_lag_max_ms",
         Kind.GAUGE,
         (),
         "The highest lag of the event loop since the start, in milliseconds.",
-        one(lambda view: view.sources.lag.histogram.maximum),
+        unlabelled(lambda view: view.sources.lag.histogram.maximum),
     ),
     Metric(
         "kavka_connections_expired_total",
         Kind.COUNTER,
         (),
         "Idle connections that were closed by connections.max.idle.ms.",
-        one(lambda view: view.sources.connections.expired),
+        unlabelled(lambda view: view.sources.connections.expired),
     ),
     Metric(
         "kavka_connections_refused_total",
         Kind.COUNTER,
         (),
         "Connections that were rejected by max.connections.per.ip.",
-        one(lambda view: view.sources.connections.refused.count),
+        unlabelled(lambda view: view.sources.connections.refused.count),
     ),
     Metric(
         "kavka_connections_displaced_total",
         Kind.COUNTER,
         (),
         "Connections that max.connections closed to make room for others.",
-        one(lambda view: view.sources.connections.displaced),
+        unlabelled(lambda view: view.sources.connections.displaced),
     ),
     Metric(
         "kavka_connections_bad_requests_total",
         Kind.COUNTER,
         (),
         "Connections that were closed because of an invalid request.",
-        one(lambda view: view.sources.connections.bad_requests.count),
+        unlabelled(lambda view: view.sources.connections.bad_requests.count),
     ),
     _usage(
         "process_cpu_seconds_total",

@@ -46,7 +46,7 @@ class Metric(NamedTuple):
         if not colon:
             return self.name
         properties, _, attribute = rest.partition("#")
-        parts = [domain, *(one.partition("=")[2] for one in properties.split(","))]
+        parts = [domain, *(pair.partition("=")[2] for pair in properties.split(","))]
         if self.kind is Kind.COUNTER and not attribute:
             parts[-1] = parts[-1].removesuffix("PerSec")
             parts.append("total")

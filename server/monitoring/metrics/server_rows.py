@@ -20,13 +20,13 @@ _NETWORK_PROCESSOR: Final = "0"
 """The number of the network thread in Apache Kafka; Kavka has one event loop."""
 
 
-def one(read: Callable[[View], float]) -> Callable[[View], Iterator[Sample]]:
+def unlabelled(read: Callable[[View], float]) -> Callable[[View], Iterator[Sample]]:
     """A reader of one number without labels."""
 
-    def read_one(view: View) -> Iterator[Sample]:
+    def read_number(view: View) -> Iterator[Sample]:
         yield (), read(view)
 
-    return read_one
+    return read_number
 
 
 def _traffic(name: str, doc: str, read: Callable[[TopicTraffic], int]) -> Metric:
@@ -87,14 +87,14 @@ TOPIC_ROWS: Final = (
         Kind.COUNTER,
         (),
         "Fetches that failed with an unexpected server error.",
-        one(_failed_fetches),
+        unlabelled(_failed_fetches),
     ),
     Metric(
         "kafka.server:type=BrokerTopicMetrics,name=InvalidMessageCrcRecordsPerSec",
         Kind.COUNTER,
         (),
         "Batches that were rejected for a wrong CRC or length.",
-        one(lambda view: view.traffic.corrupt),
+        unlabelled(lambda view: view.traffic.corrupt),
     ),
     _traffic(
         "ProduceMessageConversionsPerSec",
@@ -106,13 +106,15 @@ TOPIC_ROWS: Final = (
         Kind.COUNTER,
         (),
         "Records without a key that were rejected because their topic is compacted.",
-        one(lambda view: view.traffic.keyless),
+        unlabelled(lambda view: view.traffic.keyless),
     ),
 )
 
 
 def _replica_manager(name: str, doc: str, read: Callable[[View], int]) -> Metric:
-    return Metric(f"kafka.server:type=ReplicaManager,name={name}", Kind.GAUGE, (), doc, one(read))
+    return Metric(
+        f"kafka.server:type=ReplicaManager,name={name}", Kind.GAUGE, (), doc, unlabelled(read)
+    )
 
 
 def _controller(name: str, doc: str, read: Callable[[View], int]) -> Metric:
@@ -122,7 +124,7 @@ def _controller(name: str, doc: str, read: Callable[[View], int]) -> Metric:
         return read(view) if view.broker.controller.is_active else 0
 
     name = f"kafka.controller:type=KafkaController,name={name}"
-    return Metric(name, Kind.GAUGE, (), doc, one(read_active))
+    return Metric(name, Kind.GAUGE, (), doc, unlabelled(read_active))
 
 
 REPLICA_ROWS: Final = (
@@ -287,28 +289,28 @@ WAITING_ROWS: Final = (
         Kind.COUNTER,
         (),
         "Produce requests that expired in the purgatory.",
-        one(lambda view: view.broker.purgatory.expired.get("Produce", 0)),
+        unlabelled(lambda view: view.broker.purgatory.expired.get("Produce", 0)),
     ),
     Metric(
         "kafka.server:type=FetchSessionCache,name=NumIncrementalFetchSessions",
         Kind.GAUGE,
         (),
         "Fetch sessions (KIP-227).",
-        one(lambda view: len(view.broker.sessions)),
+        unlabelled(lambda view: len(view.broker.sessions)),
     ),
     Metric(
         "kafka.server:type=FetchSessionCache,name=NumIncrementalFetchPartitionsCached",
         Kind.GAUGE,
         (),
         "Partitions in fetch sessions.",
-        one(lambda view: sum(len(session.partitions) for session in view.broker.sessions)),
+        unlabelled(lambda view: sum(len(session.partitions) for session in view.broker.sessions)),
     ),
     Metric(
         "kafka.server:type=FetchSessionCache,name=IncrementalFetchSessionEvictionsPerSec",
         Kind.COUNTER,
         (),
         "Fetch sessions that were evicted to make room for others.",
-        one(lambda view: view.broker.sessions.evictions),
+        unlabelled(lambda view: view.broker.sessions.evictions),
     ),
 )
 
@@ -348,7 +350,7 @@ BROKER_ROWS: Final = (
         Kind.GAUGE,
         (),
         "0 not running, 1 starting, 2 recovering, 3 running, 7 shutting down.",
-        one(lambda view: view.sources.state()),
+        unlabelled(lambda view: view.sources.state()),
     ),
     Metric(
         "kafka.server:type=app-info#StartTimeMs",

@@ -39,14 +39,14 @@ class _Piece:
 
 
 async def page(
-    table: Sequence[Metric], sources: Sources, tasks: Tasks, wanted: Collection[str] = ()
+    table: Sequence[Metric], sources: Sources, tasks: Tasks, names: Collection[str] = ()
 ) -> AsyncGenerator[bytes, None]:
-    """The text of the whole table, or of the metrics whose Prometheus names are `wanted`."""
+    """The text of the whole table, or of the metrics with these Prometheus `names`."""
     view = cooperative.run(tasks, collect(sources))
     if not isinstance(view, View):
         view = await view
     for metric in table:
-        if wanted and metric.prometheus not in wanted:
+        if names and metric.prometheus not in names:
             continue
         samples = iter(metric.read(view))
         size = SUMMARIES_PER_STEP if metric.kind is Kind.SUMMARY else SAMPLES_PER_STEP

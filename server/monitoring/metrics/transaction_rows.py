@@ -7,7 +7,7 @@ from typing import Final
 
 from kavka.server.monitoring.metrics.row import Kind, Metric
 from kavka.server.monitoring.metrics.samples import Sample, Summary
-from kavka.server.monitoring.metrics.server_rows import one
+from kavka.server.monitoring.metrics.server_rows import unlabelled
 from kavka.server.monitoring.metrics.view import View
 
 _STATES: Final = (
@@ -22,7 +22,7 @@ _STATES: Final = (
 
 def _coordinator(name: str, doc: str, read: Callable[[View], float]) -> Metric:
     name = f"kafka.server:type=transaction-coordinator-metrics#{name}"
-    return Metric(name, Kind.GAUGE, (), doc, one(read))
+    return Metric(name, Kind.GAUGE, (), doc, unlabelled(read))
 
 
 def _load_ms(view: View) -> list[int]:
@@ -54,7 +54,7 @@ TRANSACTION_ROWS: Final = (
         (),
         "Transaction markers that wait for their partition: for a leader, for in-sync replicas, or "
         "for the disk.",
-        one(_waiting_markers),
+        unlabelled(_waiting_markers),
     ),
     Metric(
         "kafka.coordinator.transaction:type=TransactionMarkerChannelManager,"
@@ -63,7 +63,7 @@ TRANSACTION_ROWS: Final = (
         (),
         "Transactions whose markers are written, but whose completion could not be written yet and "
         "is being retried.",
-        one(lambda view: view.uncompleted),
+        unlabelled(lambda view: view.uncompleted),
     ),
     Metric(
         "kafka.server:type=AddPartitionsToTxnManager,name=VerificationFailureRate#Count",
@@ -71,7 +71,7 @@ TRANSACTION_ROWS: Final = (
         (),
         "Partitions of transactional writes and offset commits that the transaction coordinator "
         "could not verify to belong to the transaction; since the broker's start.",
-        one(lambda view: view.broker.transactions.unverified),
+        unlabelled(lambda view: view.broker.transactions.unverified),
     ),
     Metric(
         "kafka.server:type=AddPartitionsToTxnManager,name=VerificationTimeMs",

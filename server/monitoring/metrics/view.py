@@ -141,8 +141,10 @@ def _count_transactions(view: View) -> Steps[None]:
         if not runner.is_active:
             continue
         view.uncompleted += runner.machine.uncompleted
-        for count_so_far, one in enumerate(list(runner.machine.state.transactions.values()), 1):
-            view.transactions[one.state.title] += 1
+        for count_so_far, transaction in enumerate(
+            list(runner.machine.state.transactions.values()), 1
+        ):
+            view.transactions[transaction.state.title] += 1
             if count_so_far % TRANSACTIONS_PER_STEP == 0:
                 yield None
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from kavka.server.replica.fetch_sessions import Fetching, FetchPartition, FetchSessions
 from kavka.server.replication.fetch_session import (
     EPOCH_MAX,
-    Asked,
+    FetchRequestPartition,
     FetchSession,
     Place,
     SessionRequest,
@@ -100,7 +100,7 @@ def on_wire(request: SessionRequest) -> Any:
                     )
                 ],
             )
-            for (topic_id, index), one in request.asked.items()
+            for (topic_id, index), one in request.partitions.items()
         ],
         forgotten_topics_data=[
             SimpleNamespace(topic="", topic_id=UUID(bytes=topic_id), partitions=[index])
@@ -114,8 +114,8 @@ def place_of(wanted: FetchPartition) -> Place:
     return wanted.topic.bytes, wanted.partition
 
 
-def asked_of(wanted: FetchPartition) -> Asked:
-    return Asked(
+def asked_of(wanted: FetchPartition) -> FetchRequestPartition:
+    return FetchRequestPartition(
         wanted.current_leader_epoch,
         wanted.offset,
         wanted.last_fetched_epoch,
@@ -123,7 +123,9 @@ def asked_of(wanted: FetchPartition) -> Asked:
     )
 
 
-def request_for(follower: FetchSession, wanted: dict[Place, Asked]) -> SessionRequest:
+def request_for(
+    follower: FetchSession, wanted: dict[Place, FetchRequestPartition]
+) -> SessionRequest:
     """The request after which exactly `wanted` is fetched."""
     for place in PLACES:
         if place in wanted:
@@ -139,7 +141,7 @@ class Pair:
     def __init__(self) -> None:
         self.leader = Leader()
         self.follower = FetchSession()
-        self.wanted: dict[Place, Asked] = {}
+        self.wanted: dict[Place, FetchRequestPartition] = {}
         self.sent: dict[Place, State] = {}
         self.offsets: dict[Place, int] = {}
         """Those of the last request."""
@@ -180,7 +182,10 @@ class Pair:
             del self.sent[place]  # when it is fetched again it hears all of it again
 
     def _check_answer(
-        self, request: SessionRequest, wanted: dict[Place, Asked], answered: dict[Place, Any]
+        self,
+        request: SessionRequest,
+        wanted: dict[Place, FetchRequestPartition],
+        answered: dict[Place, Any],
     ) -> None:
         states = self.leader.states
         news = {
@@ -196,14 +201,18 @@ class Pair:
 
     def _begins_anew(self, request: SessionRequest, place: Place) -> bool:
         """Whether a request names it although no records have come since the last one."""
-        asked = request.asked.get(place)
+        asked = request.partitions.get(place)
         return asked is not None and asked.offset == self.offsets.get(place)
 
 
 places = st.sampled_from(PLACES)
 numbers = st.integers(0, 3)
 happenings = st.one_of(
-    st.tuples(st.just("want"), places, st.builds(Asked, numbers, numbers, numbers, numbers)),
+    st.tuples(
+        st.just("want"),
+        places,
+        st.builds(FetchRequestPartition, numbers, numbers, numbers, numbers),
+    ),
     st.tuples(st.just("drop"), places),
     st.tuples(st.just("state"), places, st.builds(State, numbers, numbers)),
     st.tuples(st.just("error"), places, st.sampled_from([3, 6, 74, 75, 100, 103])),
@@ -235,7 +244,9 @@ def happen(pair: Pair, event: tuple[Any, ...]) -> None:
         case ("evicted",):
             leader.clock.elapsed_ms += 1_000_000
             for number in range(2):
-                leader.begin(SessionRequest(0, 0, {PLACES[number]: Asked(0, 0, 0, 0)}, ()))
+                leader.begin(
+                    SessionRequest(0, 0, {PLACES[number]: FetchRequestPartition(0, 0, 0, 0)}, ())
+                )
         case ("restart",):
             leader.restart()
         case ("fetch", fate):
@@ -246,32 +257,35 @@ def happen(pair: Pair, event: tuple[Any, ...]) -> None:
 @given(st.lists(happenings, max_size=60))
 def test_leader_and_follower_agree_on_what_is_fetched(events: list[tuple[Any, ...]]) -> None:
     pair = Pair()
-    pair.wanted[PLACES[0]] = Asked(0, 0, -1, 0)
+    pair.wanted[PLACES[0]] = FetchRequestPartition(0, 0, -1, 0)
     for event in events:
         happen(pair, event)
     pair.fetch("")
 
 
 def test_requests_name_what_changed() -> None:
-    pair, first = Pair(), Asked(0, 0, -1, 0)
+    pair, first = Pair(), FetchRequestPartition(0, 0, -1, 0)
     pair.wanted = dict.fromkeys(PLACES, first)
     pair.fetch("")
     following = pair.follower
-    moved = {**pair.wanted, PLACES[1]: Asked(0, 5, 0, 0)}
+    moved = {**pair.wanted, PLACES[1]: FetchRequestPartition(0, 5, 0, 0)}
     del moved[PLACES[2]]
     request = request_for(following, moved)
-    assert (request.epoch, dict(request.asked)) == (1, {PLACES[1]: Asked(0, 5, 0, 0)})
+    assert (request.epoch, dict(request.partitions)) == (
+        1,
+        {PLACES[1]: FetchRequestPartition(0, 5, 0, 0)},
+    )
     assert list(request.forgotten) == [PLACES[2]]
     assert following.responded(request.session_id, [])
     request = request_for(following, moved)
-    assert (request.epoch, dict(request.asked), list(request.forgotten)) == (2, {}, [])
+    assert (request.epoch, dict(request.partitions), list(request.forgotten)) == (2, {}, [])
     assert following.responded(request.session_id, [PLACES[1]])
 
 
 def session(*places: Place) -> FetchSession:
     """One that leader 7's session has been begun for."""
     following = FetchSession()
-    request = request_for(following, dict.fromkeys(places, Asked(0, 0, -1, 0)))
+    request = request_for(following, dict.fromkeys(places, FetchRequestPartition(0, 0, -1, 0)))
     assert request.is_full and request.session_id == 0
     assert following.responded(7, places)
     return following
@@ -280,7 +294,7 @@ def session(*places: Place) -> FetchSession:
 def next_of(following: FetchSession) -> tuple[int, int, int]:
     """Session, epoch, and how many partitions the next request names."""
     request = following.request()
-    return request.session_id, request.epoch, len(request.asked)
+    return request.session_id, request.epoch, len(request.partitions)
 
 
 def test_the_epoch_wraps_to_one() -> None:
@@ -334,7 +348,7 @@ def test_a_response_for_other_partitions_does_not_count() -> None:
 def test_a_session_of_another_kind_is_refused() -> None:
     """FETCH_SESSION_TOPIC_ID_ERROR: by names instead of by ids."""
     pair = Pair()
-    pair.wanted = {PLACES[0]: Asked(0, 0, -1, 0)}
+    pair.wanted = {PLACES[0]: FetchRequestPartition(0, 0, -1, 0)}
     pair.fetch("")
     request = request_for(pair.follower, pair.wanted)
     with pytest.raises(ApiError) as caught:

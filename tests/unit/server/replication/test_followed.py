@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from kavka.server.replication.fetch_session import Asked, FetchSession, Place
+from kavka.server.replication.fetch_session import FetchRequestPartition, FetchSession, Place
 from kavka.server.replication.followed import Followed, FollowedPartitions
 
 KEYS = [("t", index) for index in range(4)]
@@ -46,7 +46,7 @@ class Model(RuleBasedStateMachine):
         self.replicas: dict[tuple[str, int], Any] = {}
         self.left_out: set[tuple[str, int]] = set()
         self.in_flight: dict[Place, Followed] | None = None
-        self.known: dict[Place, Asked] = {}
+        self.known: dict[Place, FetchRequestPartition] = {}
         """What the leader knows after the last request."""
 
     @rule(key=keys, topic=st.integers(1, 2), epoch=st.integers(0, 3))
@@ -84,13 +84,13 @@ class Model(RuleBasedStateMachine):
                 self.partitions.fetch(one, watch=True)
         request = self.session.request()
         if request.is_full:
-            self.known = dict(request.asked)
+            self.known = dict(request.partitions)
         else:
-            self.known |= request.asked
+            self.known |= request.partitions
             for place in request.forgotten:
                 self.known.pop(place, None)
         assert self.known == {
-            (one.topic_id.bytes, key[1]): Asked(
+            (one.topic_id.bytes, key[1]): FetchRequestPartition(
                 one.partition.leader_epoch,
                 one.log.end_offset,
                 0 if one.log.end_offset > one.log.start_offset else -1,

@@ -56,7 +56,7 @@ class PlayedController:
         self, proposals: Mapping[TopicPartition, Proposal]
     ) -> Mapping[TopicPartition, AlteredIsr]:
         assert {tp: one.topic_id for tp, one in proposals.items()} == {TP: TOPIC_ID}
-        self.asked.append(proposals[TP].wanted)
+        self.asked.append(proposals[TP].proposed)
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
