@@ -70,10 +70,10 @@ class ConfigWriter:
     async def _change(self, entity: Entity, decide: Decide, validate_only: bool) -> None:
         for _ in range(ATTEMPTS_MAX):
             current, version = await self._read(entity)
-            wanted = dict(decide(current))
-            if validate_only or wanted == current:
+            configs = dict(decide(current))
+            if validate_only or configs == current:
                 return
-            notification = await self._write(entity, wanted, version)
+            notification = await self._write(entity, configs, version)
             if notification:
                 await self._configs.processed(notification)
                 return

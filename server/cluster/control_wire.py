@@ -85,8 +85,8 @@ def read_leader_and_isr(request: Any) -> Steps[LeaderAndIsr]:
         request.broker_epoch,
         tuple(topics),
         tuple(
-            LeaderAndIsrLiveLeader(one.broker_id, one.host_name, one.port)
-            for one in request.live_leaders
+            LeaderAndIsrLiveLeader(leader.broker_id, leader.host_name, leader.port)
+            for leader in request.live_leaders
         ),
     )
 
@@ -119,8 +119,8 @@ def _topics(request: Any) -> Iterator[tuple[str, UUID, Iterable[Any]]]:
 def _by_topic(partitions: Iterable[Any]) -> dict[str, list[Any]]:
     """Partitions that name their topics, by topic."""
     found: dict[str, list[Any]] = {}
-    for one in partitions:
-        found.setdefault(one.topic_name, []).append(one)
+    for partition in partitions:
+        found.setdefault(partition.topic_name, []).append(partition)
     return found
 
 
@@ -134,14 +134,19 @@ def update_metadata_request(update: UpdateMetadata) -> UpdateMetadataRequest:
         update.controller_epoch,
         update.broker_epoch,
         update.topic_states,
-        [_live_broker(one) for one in update.live_brokers],
+        [_live_broker(broker) for broker in update.live_brokers],
     )
 
 
 def _live_broker(broker: UpdateMetadataBroker) -> LiveBroker:
     endpoints = [
-        Endpoint(one.port, one.host, one.listener, security_protocol_number(one.security_protocol))
-        for one in broker.endpoints
+        Endpoint(
+            endpoint.port,
+            endpoint.host,
+            endpoint.listener,
+            security_protocol_number(endpoint.security_protocol),
+        )
+        for endpoint in broker.endpoints
     ]
     return LiveBroker(broker.id, endpoints, broker.rack)
 
@@ -154,8 +159,8 @@ def read_update_metadata(
     unknown security protocol."""
     head = request.controller_id, request.controller_epoch, request.broker_epoch
     brokers = tuple(
-        UpdateMetadataBroker(one.id, _endpoints(one, version), one.rack)
-        for one in request.live_brokers
+        UpdateMetadataBroker(broker.id, _endpoints(broker, version), broker.rack)
+        for broker in request.live_brokers
     )
     part: list[UpdateMetadataTopicState] = []
     room = partitions_max
@@ -195,10 +200,10 @@ def _endpoints(broker: Any, version: int) -> tuple[UpdateMetadataEndpoint, ...]:
         return (UpdateMetadataEndpoint(broker.v0_port, broker.v0_host, PLAINTEXT, PLAINTEXT),)
     has_names = version >= update_metadata.LISTENERS_SINCE
     found = []
-    for one in broker.endpoints:
-        protocol = security_protocol_name(one.security_protocol)
-        listener = one.listener if has_names else protocol
-        found.append(UpdateMetadataEndpoint(one.port, one.host, listener, protocol))
+    for endpoint in broker.endpoints:
+        protocol = security_protocol_name(endpoint.security_protocol)
+        listener = endpoint.listener if has_names else protocol
+        found.append(UpdateMetadataEndpoint(endpoint.port, endpoint.host, listener, protocol))
     return tuple(found)
 
 
@@ -221,9 +226,9 @@ def read_stop_replica(request: Any) -> StopReplica:
             topic.topic_name,
             tuple(
                 StopReplicaPartitionState(
-                    one.partition_index, one.leader_epoch, one.delete_partition
+                    state.partition_index, state.leader_epoch, state.delete_partition
                 )
-                for one in topic.partition_states
+                for state in topic.partition_states
             ),
         )
         for topic in request.topic_states
@@ -244,4 +249,4 @@ def _stopped_without_epoch(request: Any) -> Iterator[tuple[str, Iterable[int]]]:
     for topic in request.topics:
         yield topic.name, topic.partition_indexes
     for name, partitions in _by_topic(request.ungrouped_partitions).items():
-        yield name, [one.partition_index for one in partitions]
+        yield name, [partition.partition_index for partition in partitions]

@@ -53,14 +53,14 @@ def read_leader_and_isr_response(request: LeaderAndIsr, response: Any) -> Leader
         return LeaderAndIsrResponse(_known(response.error_code), {})
     names = {topic.topic_id: topic.topic_name for topic in request.topic_states}
     codes = {
-        TopicPartition(one.topic_name, one.partition_index): one.error_code
-        for one in response.partition_errors
+        TopicPartition(error.topic_name, error.partition_index): error.error_code
+        for error in response.partition_errors
     }
     for topic in response.topics:
         name = names.get(topic.topic_id)
         if name is not None:
-            for one in topic.partition_errors:
-                codes[TopicPartition(name, one.partition_index)] = one.error_code
+            for error in topic.partition_errors:
+                codes[TopicPartition(name, error.partition_index)] = error.error_code
     return LeaderAndIsrResponse(ErrorCode.NONE, _errors(codes.items()))
 
 
@@ -86,8 +86,8 @@ def read_stop_replica_response(response: Any) -> StopReplicaResponse:
     if response.error_code != ErrorCode.NONE:
         return StopReplicaResponse(_known(response.error_code), {})
     codes = (
-        (TopicPartition(one.topic_name, one.partition_index), one.error_code)
-        for one in response.partition_errors
+        (TopicPartition(error.topic_name, error.partition_index), error.error_code)
+        for error in response.partition_errors
     )
     return StopReplicaResponse(ErrorCode.NONE, _errors(codes))
 

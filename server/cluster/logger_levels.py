@@ -75,10 +75,10 @@ class LoggerLevels:
 
     def alter(self, changes: Iterable[ConfigChange], *, validate_only: bool) -> None:
         """Set or unset levels, all or none of them. ApiError INVALID_CONFIG, INVALID_REQUEST."""
-        wanted = [(change, self._check(change)) for change in changes]
+        checked = [(change, self._check(change)) for change in changes]
         if validate_only:
             return
-        for change, current in wanted:
+        for change, current in checked:
             self._before.setdefault(change.name, current)
             level = None if change.op == AlterOp.DELETE else str(change.value)
             self._loggers.set_level(change.name, logging.NOTSET if level is None else LEVELS[level])

@@ -368,10 +368,10 @@ class Connection(RegisteredConnection):
         can any behind it: the connection is closed."""
         try:
             self._send_ready(slot, response, failure)
-        except BadRequest as refusal:
-            clear_tracebacks(refusal)  # the slot holds it, and its traceback the slot: a cycle
+        except BadRequest as bad_request:
+            clear_tracebacks(bad_request)  # the slot holds it, and its traceback the slot: a cycle
             self._drop_requests()
-            self._close_for_bad_request(str(refusal))
+            self._close_for_bad_request(str(bad_request))
         except Exception:
             self.abort()
             raise

@@ -354,13 +354,13 @@ class Dispatcher:
         moves away meanwhile, become an error response and do not fail the task."""
         try:
             return await result
-        except BadRequest as refusal:
-            return refusal
+        except BadRequest as bad_request:
+            return bad_request
         except Exception as failure:
             try:
                 return self.failed(api, context, request, failure)
-            except BadRequest as refusal:
-                return refusal
+            except BadRequest as bad_request:
+                return bad_request
 
     def _call_after_decoding(
         self,
@@ -392,9 +392,9 @@ class Dispatcher:
             request = await decoding
             context.applied = None
             result = self._handle(row, context, request, size, arrived_s)
-        except BadRequest as refusal:
+        except BadRequest as bad_request:
             applied.set_result(None)
-            return refusal
+            return bad_request
         except BaseException:
             applied.set_result(None)
             raise

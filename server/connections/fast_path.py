@@ -96,31 +96,31 @@ class FastPath:
     def respond(self, frame: memoryview) -> bytearray | Call | None:
         """Carry out a remembered request and return its response, or a call whose response has to
         wait; None: nothing was done, and the request must take the general path."""
-        one = self._find(frame)
-        return None if one is None else self._carry_out(one, frame)
+        remembered = self._find(frame)
+        return None if remembered is None else self._carry_out(remembered, frame)
 
     def call(self, frame: memoryview) -> Call | None:
         """As `respond`, for a response that has to wait for those before it."""
-        one = self._find(frame)
-        if one is None:
+        remembered = self._find(frame)
+        if remembered is None:
             return None
-        result = self._carry_out(one, frame)
+        result = self._carry_out(remembered, frame)
         if not isinstance(result, bytearray):
             return result
         response = EncodedResponse(None, [result], {})
-        return Call(one.api, one.context_of(frame), None, response)
+        return Call(remembered.api, remembered.context_of(frame), None, response)
 
-    def _carry_out(self, one: FastRequest, frame: memoryview) -> bytearray | Call | None:
-        broker, tally = self.broker, one.tally
+    def _carry_out(self, remembered: FastRequest, frame: memoryview) -> bytearray | Call | None:
+        broker, tally = self.broker, remembered.tally
         started_s = 0.0 if tally.left else broker.requests.now_s()
         if not broker.quotas.unlimited:
             return None  # the response may need a throttle time
-        result = one.handle(frame)
+        result = remembered.handle(frame)
         if result is None:
-            if not one.is_current():
-                self.requests.remove(one)
+            if not remembered.is_current():
+                self.requests.remove(remembered)
             return None
-        one.used = True
+        remembered.used = True
         if result.__class__ is Call:
             return result
         assert isinstance(result, bytearray)
@@ -128,14 +128,14 @@ class FastPath:
         if tally.left:
             tally.left -= 1
         else:
-            broker.requests.count_fast_path(tally, one.context, started_s, frame, result)
+            broker.requests.count_fast_path(tally, remembered.context, started_s, frame, result)
         return result
 
     def _find(self, frame: memoryview) -> FastRequest | None:
-        for one in self.requests:
-            begin = frame[: one.end].tobytes()  # comparing views takes twice as long
-            if begin.endswith(one.middle) and begin.startswith(one.head):
-                return one
+        for remembered in self.requests:
+            begin = frame[: remembered.end].tobytes()  # comparing views takes twice as long
+            if begin.endswith(remembered.middle) and begin.startswith(remembered.head):
+                return remembered
         return None
 
     def remember(
@@ -152,27 +152,27 @@ class FastPath:
     def has_room_for(self, frame: memoryview) -> bool:
         """Whether a request may be remembered, in place of one with the same remembered bytes, if
         there is one, which has just not served it."""
-        known = self._find(frame)
-        if known is not None:
-            self.requests.remove(known)
-        return known is not None or self._has_room()
+        remembered = self._find(frame)
+        if remembered is not None:
+            self.requests.remove(remembered)
+        return remembered is not None or self._has_room()
 
     def _has_room(self) -> bool:
         """Whether one more may be remembered. Evicts those that are not current any more first,
         then one not used since the last call that found the list full."""
         if len(self.requests) < REMEMBERED_MAX:
             return True
-        self.requests = [one for one in self.requests if one.is_current()]
-        for one in self.requests:
-            if not one.used:
-                self.requests.remove(one)
+        self.requests = [remembered for remembered in self.requests if remembered.is_current()]
+        for remembered in self.requests:
+            if not remembered.used:
+                self.requests.remove(remembered)
                 break
-            one.used = False
+            remembered.used = False
         return len(self.requests) < REMEMBERED_MAX
 
     def forget(self, api: Api) -> None:
         """Forget all requests of this kind."""
-        self.requests = [one for one in self.requests if one.api is not api]
+        self.requests = [remembered for remembered in self.requests if remembered.api is not api]
 
 
 Remember: TypeAlias = Callable[[FastPath, RequestContext, Any, Any, memoryview], object]

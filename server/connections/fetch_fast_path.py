@@ -60,7 +60,7 @@ class FastFetch(FastRequest):
         "_session",
         "_topic",
         "_wait_s",
-        "_wanted",
+        "_requested_partition",
         "replica",
     )
 
@@ -72,9 +72,9 @@ class FastFetch(FastRequest):
         frame: memoryview,
         replica: Replica,
         session: Session | None,
-        wanted: FetchPartition,
+        requested: FetchPartition,
     ) -> None:
-        """`wanted`: what the session has, or the request wants, of the partition."""
+        """`requested`: the partition as the session has it, or the request."""
         version, (topic,) = context.version, request.topics
         layout = RequestLayout(version, topic, frame)
         end = layout.progress_at if session is None else layout.epoch_at
@@ -92,16 +92,18 @@ class FastFetch(FastRequest):
         self._committed = request.isolation_level == READ_COMMITTED
         self._wait_s = request.max_wait_ms / 1000
         self._session = session
-        self._wanted = wanted
-        self._topic = wanted.topic
+        self._requested_partition = requested
+        self._topic = requested.topic
         self._image: MetadataImage | None = None
         """The last one in which the topic was seen."""
-        self._partition_bytes_max = wanted.max_bytes
-        self._bytes_max = min(request.max_bytes, broker.settings.fetch_max_bytes, wanted.max_bytes)
+        self._partition_bytes_max = requested.max_bytes
+        self._bytes_max = min(
+            request.max_bytes, broker.settings.fetch_max_bytes, requested.max_bytes
+        )
         self._response_frame = ResponseFrame(
             version,
             topic,
-            wanted.partition,
+            requested.partition,
             NO_SESSION_ID if session is None else session.id,
             committed_only=self._committed,
         )
@@ -127,16 +129,16 @@ class FastFetch(FastRequest):
         if not self._has_to_wait(*progress) or not self._is_allowed():
             return None
         self.tally.left -= 1
-        wanted = self._wanted
+        requested = self._requested_partition
         if session is None:
-            wanted = FetchPartition(wanted.topic, wanted.partition, 0, 0, -1, -1)
-            fetching = Fetching([wanted])
+            requested = FetchPartition(requested.topic, requested.partition, 0, 0, -1, -1)
+            fetching = Fetching([requested])
         else:
-            fetching = Fetching([wanted], session, True, broker.sessions.renew(session))
-        wanted.read_up_to(*progress)
-        wanted.max_bytes = self._partition_bytes_max
+            fetching = Fetching([requested], session, True, broker.sessions.renew(session))
+        requested.read_up_to(*progress)
+        requested.max_bytes = self._partition_bytes_max
         if self._follower >= 0:
-            self.replica.fetched_by(self._follower, wanted.offset, wanted.follower_start)
+            self.replica.fetched_by(self._follower, requested.offset, requested.follower_start)
         waiting = _Waiting(self, self.context_of(frame), fetching)
         return Call(API, waiting.context, self._request, self._delayed(waiting))
 
@@ -179,15 +181,15 @@ class FastFetch(FastRequest):
             return replica.log.end_offset
         return replica.last_stable_offset if self._committed else replica.high_watermark
 
-    def waits_for_records_only(self, wanted: FetchPartition, leader_epoch: int) -> bool:
+    def waits_for_records_only(self, requested: FetchPartition, leader_epoch: int) -> bool:
         """Whether nothing has changed but the end of the log, for a reader that waits since this
         leader epoch."""
         replica = self.replica
         return (
             self.is_current()
             and replica.partition.leader_epoch == leader_epoch
-            and replica.log.start_offset <= wanted.offset
-            and (self._follower < 0 or self._serves_follower(wanted.follower_start))
+            and replica.log.start_offset <= requested.offset
+            and (self._follower < 0 or self._serves_follower(requested.follower_start))
             and self._is_allowed()
         )
 
@@ -199,7 +201,9 @@ class FastFetch(FastRequest):
             return False
         if broker.selects_read_replica or not self._is_known():
             return False
-        return self._session is None or broker.sessions.has_only(self._session, self._wanted)
+        return self._session is None or broker.sessions.has_only(
+            self._session, self._requested_partition
+        )
 
     def _is_known(self) -> bool:
         """Whether a topic that is named by its id is not being deleted."""
@@ -211,10 +215,10 @@ class FastFetch(FastRequest):
             self._image = image
         return True
 
-    def find(self, wanted: FetchPartition) -> FileRange | None:
+    def find(self, requested: FetchPartition) -> FileRange | None:
         """The records that there are for a reader. OSError, StorageError, ApiError."""
         return self.replica.log.read(
-            wanted.offset,
+            requested.offset,
             self._bytes_max,
             upto=self.readable_end(),
             at_least_one=True,
@@ -227,14 +231,14 @@ class FastFetch(FastRequest):
         """The response with the records that were found; None if there are many, which are not
         copied, or aborted ones, or if they can't be read at once; or if another request has used
         the session."""
-        replica, (wanted,) = self.replica, fetching.partitions
+        replica, (requested,) = self.replica, fetching.partitions
         log, size = replica.log, found.length
         if size > COPIED_BYTES_MAX or not self.broker.quotas.unlimited or fetching.is_outdated:
             return None
         offsets = (replica.high_watermark, replica.last_stable_offset, log.start_offset)
         frame, view = self._response_frame.filled(context.correlation_id, offsets, size)
         try:
-            if self._committed and log.aborted_transactions(wanted.offset, found)[0]:
+            if self._committed and log.aborted_transactions(requested.offset, found)[0]:
                 return None
             if found.file.read_cached(view, found.position) != size:
                 return None
@@ -244,7 +248,7 @@ class FastFetch(FastRequest):
         traffic.fetches += 1
         if self._follower < 0:
             traffic.bytes_out += size
-        wanted.responded(replica, offsets[0], offsets[2])
+        requested.responded(replica, offsets[0], offsets[2])
         return EncodedResponse(None, [frame], _NO_ERRORS)
 
     def general(self, context: RequestContext, fetching: Fetching) -> general_path.Fetch:
@@ -270,14 +274,14 @@ class _Waiting:
 
     def is_ready(self) -> bool | Steps[bool]:
         """Whether the wait is complete."""
-        (wanted,) = self._fetching.partitions
+        (requested,) = self._fetching.partitions
         fast = self._fast
         if self._general is None:
-            if fast.waits_for_records_only(wanted, self._leader_epoch):
-                if fast.readable_end() <= wanted.offset:
+            if fast.waits_for_records_only(requested, self._leader_epoch):
+                if fast.readable_end() <= requested.offset:
                     return False
                 try:
-                    self._found = fast.find(wanted)
+                    self._found = fast.find(requested)
                 except (ApiError, OSError, StorageError):
                     self._found = None
                     return True  # the general path reports it
@@ -313,24 +317,24 @@ def remember(
     (topic,) = request.topics
     if len(topic.partitions) != 1 or request.isolation_level not in ISOLATION_LEVELS:
         return
-    (asked,) = topic.partitions
-    if asked.partition_max_bytes <= 0:
+    (partition,) = topic.partitions
+    if partition.partition_max_bytes <= 0:
         return
-    session, wanted = None, wanted_partition(topic, asked, version)
+    session, requested = None, wanted_partition(topic, partition, version)
     if version >= SESSIONS_SINCE and request.session_epoch != NO_SESSION:
         session = broker.sessions.find(request.session_id)
         if session is None or request.forgotten_topics_data:
             return
-        of_session = session.partitions.get((wanted.topic, wanted.partition))
+        of_session = session.partitions.get((requested.topic, requested.partition))
         if of_session is None or len(session.partitions) != 1:
             return
-        wanted = of_session
-    name = wanted.topic
+        requested = of_session
+    name = requested.topic
     if isinstance(name, UUID):
         name = broker.metadata.image.names_by_id.get(name, "")
-    replica = broker.replicas.find(name, asked.partition)
+    replica = broker.replicas.find(name, partition.partition)
     if replica is None:
         return
-    made = FastFetch(broker, context, request, frame, replica, session, wanted)
+    made = FastFetch(broker, context, request, frame, replica, session, requested)
     if made.is_current() and fast_path.has_room_for(frame):
         fast_path.requests.append(made)

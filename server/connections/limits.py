@@ -136,7 +136,9 @@ class ConnectionLimits:
 
     def counts(self) -> list[tuple[str, int, int]]:
         """For each listener its name, open connections, and connections accepted so far."""
-        return [(name, one.open, one.accepted) for name, one in self._listeners.items()]
+        return [
+            (name, listener.open, listener.accepted) for name, listener in self._listeners.items()
+        ]
 
     def wait_s(self, listener: str, now_s: float) -> float:
         """How long the listener must not accept, in seconds or `UNTIL_ONE_CLOSES`."""

@@ -45,7 +45,7 @@ class FastListOffsets(FastRequest):
     """A client's question for the first or last offset of one partition."""
 
     __slots__ = (
-        "_asked_epoch",
+        "_current_leader_epoch",
         "_committed",
         "_fill",
         "_fill_at",
@@ -64,9 +64,9 @@ class FastListOffsets(FastRequest):
         replica: Replica,
     ) -> None:
         (topic,) = request.topics
-        (asked,) = topic.partitions
-        partition = PartitionResponse(asked.partition_index, 0, -1, _OFFSET, _EPOCH)
-        response = ListOffsetsResponse([TopicResponse(topic.name, [partition])])
+        (partition,) = topic.partitions
+        partition_response = PartitionResponse(partition.partition_index, 0, -1, _OFFSET, _EPOCH)
+        response = ListOffsetsResponse([TopicResponse(topic.name, [partition_response])])
         super().__init__(broker, API, context, frame, len(frame), response)
         self._with_epoch = context.version >= _EPOCH_SINCE
         fields = struct.Struct(">qi" if self._with_epoch else ">q")
@@ -74,8 +74,8 @@ class FastListOffsets(FastRequest):
         self._fill_at = self.response.index(fields.pack(*marks))
         self._fill = fields.pack_into
         self._name: str = topic.name
-        self._timestamp: int = asked.timestamp
-        self._asked_epoch: int = asked.current_leader_epoch
+        self._timestamp: int = partition.timestamp
+        self._current_leader_epoch: int = partition.current_leader_epoch
         self._committed = (
             context.version >= _ISOLATION_SINCE and request.isolation_level == READ_COMMITTED
         )
@@ -88,7 +88,7 @@ class FastListOffsets(FastRequest):
         if not self.broker.authorizer.allows(self.context, _DESCRIBE, _TOPIC, self._name):
             return None
         try:
-            replica.check_epoch(self._asked_epoch)
+            replica.check_epoch(self._current_leader_epoch)
             found = offset_lookup.find_end(replica, self._timestamp, self._committed)
         except ApiError:
             return None  # the general path responds with the same error
@@ -118,9 +118,9 @@ def remember(
     (topic,) = request.topics
     if len(topic.partitions) != 1 or response.topics[0].partitions[0].error_code:
         return
-    (asked,) = topic.partitions
-    replica = fast_path.broker.replicas.find(topic.name, asked.partition_index)
-    if replica is None or asked.timestamp not in (LATEST, EARLIEST):
+    (partition,) = topic.partitions
+    replica = fast_path.broker.replicas.find(topic.name, partition.partition_index)
+    if replica is None or partition.timestamp not in (LATEST, EARLIEST):
         return
     if fast_path.has_room_for(frame):
         made = FastListOffsets(fast_path.broker, context, request, frame, replica)

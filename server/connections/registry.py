@@ -218,7 +218,11 @@ class Connections:
         excess = self.limits.excess()
         if not excess:
             return
-        others = [one for one in self._open if not self.limits.is_protected(one.acceptor.name)]
+        others = [
+            connection
+            for connection in self._open
+            if not self.limits.is_protected(connection.acceptor.name)
+        ]
         others.sort(key=_last_active)
         for connection in others[:excess]:
             self.displaced += 1
@@ -307,7 +311,9 @@ class Connections:
         self._activity_at_ticks.append(self.activity)
         if len(self._activity_at_ticks) > self._idle_ticks:
             oldest = self._activity_at_ticks.popleft()
-            for connection in [one for one in self._open if one.last_active <= oldest]:
+            for connection in [
+                connection for connection in self._open if connection.last_active <= oldest
+            ]:
                 self._expire(connection)
         self._idle_timer = self._tasks.call_later(self._tick_s, self._tick)
 

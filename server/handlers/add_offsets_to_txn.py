@@ -25,7 +25,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     group_id = request.group_id
     if not broker.authorizer.allows(context, Operation.READ, ResourceType.GROUP, group_id):
         raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    asked = AddPartitions(
+    add_request = AddPartitions(
         request.transactional_id,
         request.producer_id,
         request.producer_epoch,
@@ -34,8 +34,8 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     return call_coordinator(
         broker,
         context,
-        asked.transactional_id,
-        add_partitions_operation(asked),
+        add_request.transactional_id,
+        add_partitions_operation(add_request),
         _response,
         AddOffsetsToTxnResponse,
         fenced_since=FENCED_SINCE,

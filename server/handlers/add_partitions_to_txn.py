@@ -46,11 +46,11 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         kind = ResourceType.CLUSTER
         if not broker.authorizer.allows(context, Operation.CLUSTER_ACTION, kind, CLUSTER_NAME):
             raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-        asked = [_of_broker(one) for one in request.transactions]
+        transactions = [_of_broker(transaction) for transaction in request.transactions]
     else:
         check_id(broker, context, Operation.WRITE, request.v3_and_below_transactional_id)
-        asked = [_of_client(request)]
-    additions = [_Addition(broker, context, one) for one in asked]
+        transactions = [_of_client(request)]
+    additions = [_Addition(broker, context, transaction) for transaction in transactions]
     calls = CoordinatorCalls(broker, API)
 
     def steps() -> Steps[None]:
@@ -61,8 +61,10 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
 
     def respond() -> Steps[AddPartitionsToTxnResponse]:
         results = []
-        for number, one in enumerate(additions, 1):
-            results.append(TransactionResult(one.transactional_id, (yield from one.results)))
+        for number, addition in enumerate(additions, 1):
+            results.append(
+                TransactionResult(addition.transactional_id, (yield from addition.results))
+            )
             if number % TRANSACTIONS_PER_STEP == 0:
                 yield None
         if is_batched:
@@ -72,7 +74,9 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     return calls.run(context, steps(), respond)
 
 
-class _Asked(NamedTuple):
+class _Transaction(NamedTuple):
+    """What the request has of one transaction."""
+
     transactional_id: str
     producer_id: int
     producer_epoch: int
@@ -82,8 +86,8 @@ class _Asked(NamedTuple):
     """The transaction version of the client."""
 
 
-def _of_client(request: Any) -> _Asked:
-    return _Asked(
+def _of_client(request: Any) -> _Transaction:
+    return _Transaction(
         request.v3_and_below_transactional_id,
         request.v3_and_below_producer_id,
         request.v3_and_below_producer_epoch,
@@ -93,13 +97,13 @@ def _of_client(request: Any) -> _Asked:
     )
 
 
-def _of_broker(one: Any) -> _Asked:
-    return _Asked(
-        one.transactional_id,
-        one.producer_id,
-        one.producer_epoch,
-        one.topics,
-        one.verify_only,
+def _of_broker(transaction: Any) -> _Transaction:
+    return _Transaction(
+        transaction.transactional_id,
+        transaction.producer_id,
+        transaction.producer_epoch,
+        transaction.topics,
+        transaction.verify_only,
         EPOCH_BUMPED_SINCE,
     )
 
@@ -107,11 +111,11 @@ def _of_broker(one: Any) -> _Asked:
 class _Addition:
     """The partitions to add to one transaction."""
 
-    def __init__(self, broker: Broker, context: RequestContext, asked: _Asked) -> None:
-        self.transactional_id: Final = asked.transactional_id
+    def __init__(self, broker: Broker, context: RequestContext, transaction: _Transaction) -> None:
+        self.transactional_id: Final = transaction.transactional_id
         self._broker: Final = broker
         self._context: Final = context
-        self._asked: Final = asked
+        self._transaction: Final = transaction
         self._partitions: Sequence[TopicPartition] = ()
         self.results: Steps[Sequence[TopicResult]]
         """Builds the response, once the result is known."""
@@ -126,14 +130,16 @@ class _Addition:
         self._partitions = list(codes)
         if any(codes.values()):
             missed = ErrorCode.OPERATION_NOT_ATTEMPTED
-            self.results = _each_once((one, code or missed) for one, code in codes.items())
+            self.results = _each_once(
+                (partition, code or missed) for partition, code in codes.items()
+            )
         elif not self.transactional_id:
             self._failed(ErrorCode.INVALID_REQUEST)
         else:
             calls.submit(self._call, self._responded, self._failed)
 
     def _check_partitions(self) -> Iterator[tuple[TopicPartition, ErrorCode]]:
-        for topic in self._asked.topics:
+        for topic in self._transaction.topics:
             name = topic.name
             known = self._broker.metadata.image.topics.get(name)
             may = self._may_write(name)
@@ -156,17 +162,19 @@ class _Addition:
         )
 
     def _call(self) -> Any:
-        asked = AddPartitions(
+        add_request = AddPartitions(
             self.transactional_id,
-            self._asked.producer_id,
-            self._asked.producer_epoch,
+            self._transaction.producer_id,
+            self._transaction.producer_epoch,
             self._partitions,
-            self._asked.version,
+            self._transaction.version,
         )
         transactions = self._broker.transactions
-        if self._asked.verify_only:
-            return transactions.read(self.transactional_id, lambda shard, _: shard.verify(asked))
-        return transactions.call(self.transactional_id, add_partitions_operation(asked))
+        if self._transaction.verify_only:
+            return transactions.read(
+                self.transactional_id, lambda shard, _: shard.verify(add_request)
+            )
+        return transactions.call(self.transactional_id, add_partitions_operation(add_request))
 
     def _responded(self, codes: Sequence[ErrorCode] | None) -> None:
         if codes is None:
@@ -180,10 +188,10 @@ class _Addition:
     def _all(self, code: ErrorCode) -> None:
         """Set the same result for all partitions: in the form of the request, except when only
         verifying."""
-        if self._asked.verify_only:
-            self.results = _each_once((one, code) for one in self._partitions)
+        if self._transaction.verify_only:
+            self.results = _each_once((partition, code) for partition in self._partitions)
         else:
-            self.results = _as_asked(self._asked.topics, code)
+            self.results = _as_requested(self._transaction.topics, code)
 
 
 def _each_once(codes: Iterable[tuple[TopicPartition, ErrorCode]]) -> Steps[list[TopicResult]]:
@@ -200,10 +208,10 @@ def _each_once(codes: Iterable[tuple[TopicPartition, ErrorCode]]) -> Steps[list[
     return topics
 
 
-def _as_asked(asked: Sequence[Any], code: ErrorCode) -> Steps[list[TopicResult]]:
+def _as_requested(requested: Sequence[Any], code: ErrorCode) -> Steps[list[TopicResult]]:
     topics: list[TopicResult] = []
     number = 0
-    for topic in asked:
+    for topic in requested:
         partitions: list[PartitionResult] = []
         topics.append(TopicResult(topic.name, partitions))
         for index in topic.partitions:

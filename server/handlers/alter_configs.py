@@ -16,12 +16,12 @@ from kavka.wire.apis.alter_configs import AlterConfigsResponse, ResourceResponse
 
 
 async def handle(broker: Broker, context: RequestContext, request: Any) -> AlterConfigsResponse:
-    asked = [_alteration(resource) for resource in request.resources]
-    outcomes = await alter(broker, context, asked, validate_only=request.validate_only)
+    alterations = [_alteration(resource) for resource in request.resources]
+    outcomes = await alter(broker, context, alterations, validate_only=request.validate_only)
     return AlterConfigsResponse(
         [
-            ResourceResponse(outcome.code, outcome.message, one.kind, one.name)
-            for one, outcome in zip(asked, outcomes, strict=True)
+            ResourceResponse(outcome.code, outcome.message, alteration.kind, alteration.name)
+            for alteration, outcome in zip(alterations, outcomes, strict=True)
         ]
     )
 
@@ -30,6 +30,6 @@ def _alteration(resource: Any) -> Alteration:
     return Alteration(
         resource.resource_type,
         resource.resource_name,
-        [ConfigChange(one.name, AlterOp.SET, one.value) for one in resource.configs],
+        [ConfigChange(config.name, AlterOp.SET, config.value) for config in resource.configs],
         replaces=True,
     )

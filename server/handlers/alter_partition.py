@@ -27,7 +27,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
 
 async def _alter(broker: Broker, request: Any, version: int) -> AlterPartitionResponse:
     refused: list[TopicResponse] = []
-    wanted: dict[TopicPartition, WantedIsr] = {}
+    requested: dict[TopicPartition, WantedIsr] = {}
     ids = await broker.controller.topic_ids()
     names = {topic_id: name for name, topic_id in ids.items()}
     for topic in request.topics:
@@ -40,38 +40,38 @@ async def _alter(broker: Broker, request: Any, version: int) -> AlterPartitionRe
         if name is None or topic_id is None:
             refused.append(_refused(topic, unknown))
             continue
-        for one in topic.partitions:
-            wanted[TopicPartition(name, one.partition_index)] = WantedIsr(
+        for partition in topic.partitions:
+            requested[TopicPartition(name, partition.partition_index)] = WantedIsr(
                 request.broker_id,
                 topic_id,
-                one.leader_epoch,
-                one.partition_epoch,
-                tuple(_isr(one, version)),
-                one.leader_recovery_state,
+                partition.leader_epoch,
+                partition.partition_epoch,
+                tuple(_isr(partition, version)),
+                partition.leader_recovery_state,
             )
     sender = request.broker_id, request.broker_epoch
-    results = await broker.controller.alter_isrs(sender, wanted)
-    return AlterPartitionResponse(0, [*refused, *_topics(results, wanted, version)])
+    results = await broker.controller.alter_isrs(sender, requested)
+    return AlterPartitionResponse(0, [*refused, *_topics(results, requested, version)])
 
 
 def _isr(partition: Any, version: int) -> Iterator[int]:
     if version >= BROKER_EPOCHS_SINCE:
-        return (one.broker_id for one in partition.new_isr_with_epochs)
+        return (replica.broker_id for replica in partition.new_isr_with_epochs)
     return iter(partition.new_isr)
 
 
 def _refused(topic: Any, code: ErrorCode) -> TopicResponse:
-    parts = [PartitionResponse(one.partition_index, code) for one in topic.partitions]
+    parts = [PartitionResponse(partition.partition_index, code) for partition in topic.partitions]
     return TopicResponse(topic.topic_name, topic.topic_id, parts)
 
 
 def _topics(
     results: Mapping[TopicPartition, StoredState | ApiError],
-    wanted: Mapping[TopicPartition, WantedIsr],
+    requested: Mapping[TopicPartition, WantedIsr],
     version: int,
 ) -> Iterator[TopicResponse]:
     topics: dict[str, list[PartitionResponse]] = {}
-    ids = {tp.topic: one.topic_id for tp, one in wanted.items()}
+    ids = {tp.topic: isr.topic_id for tp, isr in requested.items()}
     for tp, result in results.items():
         topics.setdefault(tp.topic, []).append(_response(tp.partition, result, version))
     for name, partitions in topics.items():

@@ -33,20 +33,25 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
 
 async def _reassign(broker: Broker, request: Any) -> AlterPartitionReassignmentsResponse:
     may_change_factor = request.allow_replication_factor_change
-    wanted = [
+    reassignments = [
         Reassignment(
-            TopicPartition(topic.name, one.partition_index), one.replicas, may_change_factor
+            TopicPartition(topic.name, partition.partition_index),
+            partition.replicas,
+            may_change_factor,
         )
         for topic in request.topics
-        for one in topic.partitions
+        for partition in topic.partitions
     ]
-    errors = await broker.controller.reassign(wanted, timeout_ms=request.timeout_ms)
+    errors = await broker.controller.reassign(reassignments, timeout_ms=request.timeout_ms)
     remaining = iter(errors)
     response = AlterPartitionReassignmentsResponse(
         [
             TopicResponse(
                 topic.name,
-                [_partition(one.partition_index, next(remaining)) for one in topic.partitions],
+                [
+                    _partition(partition.partition_index, next(remaining))
+                    for partition in topic.partitions
+                ],
             )
             for topic in request.topics
         ]

@@ -38,14 +38,14 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
 
 
 def _alter(broker: Broker, request: Any) -> Steps[AlterReplicaLogDirsResponse]:
-    wanted = {
+    paths = {
         (topic.name, index): directory.path
         for directory in request.dirs
         for topic in directory.topics
         for index in topic.partitions
     }
     responses: dict[str, list[PartitionResponse]] = {}
-    for done, ((name, index), path) in enumerate(wanted.items(), 1):
+    for done, ((name, index), path) in enumerate(paths.items(), 1):
         responses.setdefault(name, []).append(_partition(broker, name, index, path))
         if done % PARTITIONS_PER_STEP == 0:
             yield None
@@ -57,7 +57,7 @@ def _alter(broker: Broker, request: Any) -> Steps[AlterReplicaLogDirsResponse]:
 def _partition(broker: Broker, name: str, index: int, path: str) -> PartitionResponse:
     try:
         broker.moves.alter(name, index, path)
-    except ApiError as refusal:
-        broker.moves.refusals.line("%s-%d can't move to %s: %s", name, index, path, refusal)
-        return PartitionResponse(index, refusal.code)
+    except ApiError as error:
+        broker.moves.refusals.line("%s-%d can't move to %s: %s", name, index, path, error)
+        return PartitionResponse(index, error.code)
     return PartitionResponse(index)

@@ -47,4 +47,6 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> ApiVersions
 
 
 def _supported(version: int) -> list[SupportedFeatureKey]:
-    return [one for one in _SUPPORTED if one.min_version > 0 or version >= LEVEL_0_SINCE]
+    return [
+        feature for feature in _SUPPORTED if feature.min_version > 0 or version >= LEVEL_0_SINCE
+    ]

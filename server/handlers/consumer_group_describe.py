@@ -47,10 +47,10 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     asks_operations = request.include_authorized_operations
 
     def respond() -> Steps[ConsumerGroupDescribeResponse]:
-        ordered = sorted(descriptions, key=lambda one: one.may)
+        ordered = sorted(descriptions, key=lambda description: description.may)
         groups, pauses = [], PauseCounter()
-        for one in ordered:
-            groups.append((yield from one.build(pauses, asks_operations)))
+        for description in ordered:
+            groups.append((yield from description.build(pauses, asks_operations)))
         return ConsumerGroupDescribeResponse(groups)
 
     def ask(group_id: str) -> None:
@@ -89,8 +89,8 @@ class _Description:
         response = self.response
         try:
             group = shard.consumer.describe(response.group_id, now_ms)
-        except ApiError as refusal:
-            response.error_code, response.error_message = refusal.code, refusal.message
+        except ApiError as error:
+            response.error_code, response.error_message = error.code, error.message
             return
         response.group_state = group.state
         response.group_epoch = group.group_epoch
@@ -129,8 +129,8 @@ class _Description:
         topics: dict[str, None] = {}
         for member in self.response.members:
             topics |= dict.fromkeys(member.subscribed_topic_names)
-            for part in (member.assignment, member.target_assignment):
-                topics |= dict.fromkeys(one.topic_name for one in part.topic_partitions)
+            for assignment in (member.assignment, member.target_assignment):
+                topics |= dict.fromkeys(topic.topic_name for topic in assignment.topic_partitions)
             if pauses.is_due(5 + len(member.subscribed_topic_names)):
                 yield None
         allows = self._broker.authorizer.allows
@@ -169,8 +169,8 @@ def _assignment(partitions: Mapping[UUID, Sequence[int]], name_of: Any) -> Steps
     """Deleted topics have no names, and are left out."""
     described: list[TopicPartitions] = []
 
-    def add(one: tuple[UUID, Sequence[int]]) -> None:
-        topic_id, own = one
+    def add(assigned: tuple[UUID, Sequence[int]]) -> None:
+        topic_id, own = assigned
         name = name_of(topic_id)
         if name is not None:
             described.append(TopicPartitions(topic_id, name, own))

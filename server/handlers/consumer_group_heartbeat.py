@@ -35,8 +35,8 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     try:
         _check_access(broker, context, request)
         _check(broker, context.version, request)
-        asked = _asked(broker, context, request)
-        result = broker.groups.call(asked.group_id, partial(_call_shard, asked))
+        heartbeat = _heartbeat(broker, context, request)
+        result = broker.groups.call(heartbeat.group_id, partial(_call_shard, heartbeat))
     except ApiError as failure:
         return _failed(failure)
     return (
@@ -113,7 +113,7 @@ def _regex(version: int, request: Any) -> str | None:
     return regex
 
 
-def _asked(broker: Broker, context: RequestContext, request: Any) -> Heartbeat:
+def _heartbeat(broker: Broker, context: RequestContext, request: Any) -> Heartbeat:
     reported = request.topic_partitions
     return Heartbeat(
         request.group_id,
@@ -135,16 +135,16 @@ def _asked(broker: Broker, context: RequestContext, request: Any) -> Heartbeat:
 def _reported(topics: Any) -> dict[UUID, Sequence[int]]:
     """Owned partitions by topic; those of a topic that is named twice are merged."""
     found: dict[UUID, Sequence[int]] = {}
-    for one in topics:
-        before = found.get(one.topic_id)
-        found[one.topic_id] = one.partitions if before is None else [*before, *one.partitions]
+    for topic in topics:
+        before = found.get(topic.topic_id)
+        found[topic.topic_id] = topic.partitions if before is None else [*before, *topic.partitions]
     return found
 
 
 def _call_shard(
-    asked: Heartbeat, shard: GroupShard, future: ReplyFuture, now_ms: int
+    heartbeat: Heartbeat, shard: GroupShard, future: ReplyFuture, now_ms: int
 ) -> DecisionOrSteps:
-    return shard.consumer.heartbeat(asked, future, now_ms)
+    return shard.consumer.heartbeat(heartbeat, future, now_ms)
 
 
 async def _await_response(
@@ -163,7 +163,9 @@ async def _await_response(
 def _response(result: HeartbeatResult) -> ConsumerGroupHeartbeatResponse:
     assignment = None
     if result.assignment is not None:
-        assignment = Assignment([TopicPartitions(*one) for one in result.assignment.items()])
+        assignment = Assignment(
+            [TopicPartitions(*assigned) for assigned in result.assignment.items()]
+        )
     return ConsumerGroupHeartbeatResponse(
         member_id=result.member_id,
         member_epoch=result.member_epoch,

@@ -22,7 +22,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     async def shut_down() -> ControlledShutdownResponse:
         remaining = await broker.controller.shut_down(request.broker_id, epoch)
         return ControlledShutdownResponse(
-            remaining_partitions=[RemainingPartition(*one) for one in remaining]
+            remaining_partitions=[RemainingPartition(*partition) for partition in remaining]
         )
 
     return shut_down()

@@ -27,26 +27,26 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         for name, count in times.items()
         if count > 1
     ]
-    wanted = []
+    accepted = []
     for topic in request.topics:
         if times[topic.name] > 1:
             continue
         if broker.authorizer.allows(context, Operation.ALTER, ResourceType.TOPIC, topic.name):
-            wanted.append(topic)
+            accepted.append(topic)
         else:
             refused.append(TopicResponse(topic.name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-    if not wanted:
+    if not accepted:
         return CreatePartitionsResponse(refused)
     if request.timeout_ms <= 0:  # expires before the controller handles it: nothing is changed
         return API.error_response(request, ErrorCode.REQUEST_TIMED_OUT, context.version)
-    return _create(broker, request, wanted, refused)
+    return _create(broker, request, accepted, refused)
 
 
 async def _create(
-    broker: Broker, request: Any, wanted: list[Any], refused: list[TopicResponse]
+    broker: Broker, request: Any, accepted: list[Any], refused: list[TopicResponse]
 ) -> CreatePartitionsResponse:
     results = await broker.controller.create_partitions(
-        [_new_partitions(topic) for topic in wanted],
+        [_new_partitions(topic) for topic in accepted],
         timeout_ms=request.timeout_ms,
         validate_only=request.validate_only,
     )

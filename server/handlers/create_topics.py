@@ -39,12 +39,12 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     if not broker.controller.is_active:
         return API.error_response(request, ErrorCode.NOT_CONTROLLER, context.version)
     refused = _refused(broker, context, request)
-    wanted = [topic for topic in request.topics if topic.name not in refused]
-    if not wanted:
+    accepted = [topic for topic in request.topics if topic.name not in refused]
+    if not accepted:
         return CreateTopicsResponse(list(refused.values()))
     if request.timeout_ms <= 0:  # expires before the controller handles it: nothing is changed
         return API.error_response(request, ErrorCode.REQUEST_TIMED_OUT, context.version)
-    return _create(broker, context, request, wanted, refused)
+    return _create(broker, context, request, accepted, refused)
 
 
 def _refused(broker: Broker, context: RequestContext, request: Any) -> dict[str, TopicResponse]:
@@ -80,11 +80,11 @@ async def _create(
     broker: Broker,
     context: RequestContext,
     request: Any,
-    wanted: list[Any],
+    accepted: list[Any],
     refused: Mapping[str, TopicResponse],
 ) -> CreateTopicsResponse:
     new: list[NewTopic] = []
-    for topic in wanted:
+    for topic in accepted:
         if len(new) % READ_PER_STEP == READ_PER_STEP - 1:
             await broker.tasks.sleep(0)
         new.append(_new_topic(topic))
@@ -94,7 +94,7 @@ async def _create(
         validate_only=context.version >= 1 and request.validate_only,
     )
     responses: list[TopicResponse] = []
-    for topic in wanted:
+    for topic in accepted:
         if len(responses) % RESPONSES_PER_STEP == RESPONSES_PER_STEP - 1:
             await broker.tasks.sleep(0)
         responses.append(_topic_response(broker, context, topic, results[topic.name]))
@@ -106,7 +106,10 @@ def _new_topic(topic: Any) -> NewTopic:
         topic.name,
         topic.num_partitions,
         topic.replication_factor,
-        [(one.partition_index, tuple(one.broker_ids)) for one in topic.assignments],
+        [
+            (assignment.partition_index, tuple(assignment.broker_ids))
+            for assignment in topic.assignments
+        ],
         _configs(topic),
     )
 

@@ -29,8 +29,8 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     deletions: list[_Deletion] = []
 
     def respond() -> DeleteGroupsResponse:
-        ordered = sorted(deletions, key=lambda one: not one.may)
-        return DeleteGroupsResponse([one.result for one in ordered])
+        ordered = sorted(deletions, key=lambda deletion: not deletion.may)
+        return DeleteGroupsResponse([deletion.result for deletion in ordered])
 
     def steps() -> Steps[None]:
         for number, group_id in enumerate(dict.fromkeys(request.groups_names), 1):

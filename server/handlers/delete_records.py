@@ -50,7 +50,7 @@ class _Waiting(NamedTuple):
     """A partition with followers, the offset up to which its records go, and its response."""
 
     replica: Replica
-    wanted: int
+    target_offset: int
     response: PartitionResponse
 
 
@@ -72,7 +72,7 @@ class _Deletion:
         """The response, or an awaitable of it."""
         responses: dict[str, list[PartitionResponse]] = {}
         try:
-            for done, (name, index, offset) in enumerate(_asked(request), 1):
+            for done, (name, index, offset) in enumerate(_requested_offsets(request), 1):
                 responses.setdefault(name, []).append(self._partition(name, index, offset))
                 if done % PARTITIONS_PER_STEP == 0:
                     yield None
@@ -94,28 +94,28 @@ class _Deletion:
             if name in INTERNAL_TOPICS and _exists(broker, name, index):
                 raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
             replica = broker.replicas.leader(name, index)
-            wanted = replica.high_watermark if offset == HIGH_WATERMARK else offset
-            response = PartitionResponse(index, replica.delete_before(wanted))
-        except ApiError as refusal:
-            return PartitionResponse(index, error_code=refusal.code)
+            target_offset = replica.high_watermark if offset == HIGH_WATERMARK else offset
+            response = PartitionResponse(index, replica.delete_before(target_offset))
+        except ApiError as error:
+            return PartitionResponse(index, error_code=error.code)
         if replica.partition.followers:
             if self._noted is None:
                 self._noted = broker.purgatory.note_changes()
-            one = _Waiting(replica, wanted, response)
-            if not self._is_done(one):
-                self._waiting[replica.key] = self._waiting[replica.start_key] = one
+            waiting = _Waiting(replica, target_offset, response)
+            if not self._is_done(waiting):
+                self._waiting[replica.key] = self._waiting[replica.start_key] = waiting
         return response
 
-    def _is_done(self, one: _Waiting) -> bool:
+    def _is_done(self, waiting: _Waiting) -> bool:
         """Whether nothing of a partition is left to wait for; its response says what came of it."""
-        replica, wanted, response = one
+        replica, target_offset, response = waiting
         if not replica.is_served or not replica.partition.is_leader:
             response.low_watermark = UNKNOWN
             response.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
             return True
         start, live = replica.log.start_offset, self._broker.metadata.image.brokers
         response.low_watermark = replica.partition.low_watermark(start, live)
-        return response.low_watermark >= wanted
+        return response.low_watermark >= target_offset
 
     def _is_complete(self) -> Steps[bool]:
         """Whether nothing is left to wait for, after a look at what has changed."""
@@ -126,9 +126,9 @@ class _Deletion:
         if live != self._live:
             self._live, changed = live, list(self._waiting)
         for done, key in enumerate(changed, 1):
-            one = self._waiting.get(key)
-            if one is not None and self._is_done(one):
-                del self._waiting[one.replica.key], self._waiting[one.replica.start_key]
+            waiting = self._waiting.get(key)
+            if waiting is not None and self._is_done(waiting):
+                del self._waiting[waiting.replica.key], self._waiting[waiting.replica.start_key]
             if done % CHANGES_PER_STEP == 0:
                 yield None
         return not self._waiting
@@ -157,17 +157,17 @@ class _Deletion:
         self, response: DeleteRecordsResponse, woken: asyncio.Future[Any]
     ) -> DeleteRecordsResponse:
         await woken
-        for one in self._waiting.values():
-            one.response.error_code = ErrorCode.REQUEST_TIMED_OUT
+        for waiting in self._waiting.values():
+            waiting.response.error_code = ErrorCode.REQUEST_TIMED_OUT
         return response
 
 
-def _asked(request: Any) -> Iterator[tuple[str, int, int]]:
+def _requested_offsets(request: Any) -> Iterator[tuple[str, int, int]]:
     """Topic, partition and offset; for a partition that is named twice the last offset is used."""
     offsets = {
-        (topic.name, one.partition_index): one.offset
+        (topic.name, partition.partition_index): partition.offset
         for topic in request.topics
-        for one in topic.partitions
+        for partition in topic.partitions
     }
     for (name, index), offset in offsets.items():
         yield name, index, offset

@@ -36,18 +36,18 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         newer = context.version >= _DISABLED_SINCE
         code = ErrorCode.TOPIC_DELETION_DISABLED if newer else ErrorCode.INVALID_REQUEST
         return API.error_response(request, code, context.version)
-    asked = _each_once(asked_topics(request, context.version))
-    if not asked.names and not asked.ids:
-        return DeleteTopicsResponse(asked.responses)
+    validated = _each_once(asked_topics(request, context.version))
+    if not validated.names and not validated.ids:
+        return DeleteTopicsResponse(validated.responses)
     if request.timeout_ms <= 0:  # expires before the controller handles it: nothing is changed
         return API.error_response(request, ErrorCode.REQUEST_TIMED_OUT, context.version)
-    to_delete = _permitted(broker, context, asked)
+    to_delete = _permitted(broker, context, validated)
     if not to_delete:
-        return DeleteTopicsResponse(asked.responses)
-    return _delete(broker, request.timeout_ms, to_delete, asked.responses)
+        return DeleteTopicsResponse(validated.responses)
+    return _delete(broker, request.timeout_ms, to_delete, validated.responses)
 
 
-class _Asked(NamedTuple):
+class _ValidatedRequest(NamedTuple):
     """A validated request; `responses` has those so far."""
 
     responses: list[TopicResponse]
@@ -56,7 +56,7 @@ class _Asked(NamedTuple):
     ids_twice: list[UUID]
 
 
-def _each_once(asked: list[tuple[str | None, UUID | None]]) -> _Asked:
+def _each_once(requested: list[tuple[str | None, UUID | None]]) -> _ValidatedRequest:
     """Refuse ambiguous and duplicate topics, and return the rest."""
     responses: list[TopicResponse] = []
     names: Counter[str] = Counter()
@@ -65,7 +65,7 @@ def _each_once(asked: list[tuple[str | None, UUID | None]]) -> _Asked:
     def refuse(name: str | None, topic_id: UUID | None, message: str) -> None:
         responses.append(TopicResponse(name, topic_id, ErrorCode.INVALID_REQUEST, message))
 
-    for name, topic_id in asked:
+    for name, topic_id in requested:
         if name is not None and topic_id is not None:
             refuse(name, topic_id, "You may not specify both topic name and topic id.")
         elif name is not None:
@@ -79,7 +79,7 @@ def _each_once(asked: list[tuple[str | None, UUID | None]]) -> _Asked:
     ids_twice = [topic_id for topic_id, count in ids.items() if count > 1]
     for topic_id in ids_twice:
         refuse(None, topic_id, "Duplicate topic id.")
-    return _Asked(
+    return _ValidatedRequest(
         responses,
         [name for name, count in names.items() if count == 1],
         [topic_id for topic_id, count in ids.items() if count == 1],
@@ -87,15 +87,17 @@ def _each_once(asked: list[tuple[str | None, UUID | None]]) -> _Asked:
     )
 
 
-def _permitted(broker: Broker, context: RequestContext, asked: _Asked) -> dict[str, UUID]:
+def _permitted(
+    broker: Broker, context: RequestContext, validated: _ValidatedRequest
+) -> dict[str, UUID]:
     """The topics to delete, with their ids; the others are refused."""
     image = broker.metadata.image
     to_delete: dict[str, UUID] = {}
 
     def refuse(name: str | None, topic_id: UUID | None, code: ErrorCode) -> None:
-        asked.responses.append(TopicResponse(name, topic_id, code, _MESSAGES[code]))
+        validated.responses.append(TopicResponse(name, topic_id, code, _MESSAGES[code]))
 
-    for topic_id in asked.ids:
+    for topic_id in validated.ids:
         name = image.names_by_id.get(topic_id)
         if name is None:
             refuse(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
@@ -104,7 +106,7 @@ def _permitted(broker: Broker, context: RequestContext, asked: _Asked) -> dict[s
             refuse(shown, topic_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         else:
             to_delete[name] = topic_id
-    for name in asked.names:
+    for name in validated.names:
         known = image.topics.get(name)
         if not _may(broker, context, Operation.DESCRIBE, name):
             refuse(name, None, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -112,10 +114,10 @@ def _permitted(broker: Broker, context: RequestContext, asked: _Asked) -> dict[s
             refuse(name, None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         elif not _may(broker, context, Operation.DELETE, name):
             refuse(name, None, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        elif name in to_delete or known.topic_id in asked.ids_twice:
+        elif name in to_delete or known.topic_id in validated.ids_twice:
             to_delete.pop(name, None)
             message = "The provided topic name maps to an ID that was already supplied."
-            asked.responses.append(
+            validated.responses.append(
                 TopicResponse(name, known.topic_id, ErrorCode.INVALID_REQUEST, message)
             )
         else:

@@ -45,7 +45,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> DescribeClu
         for known in image.brokers.values()
         if (address := broker.address_of(known, context.peer)) is not None
     ]
-    reachable = any(one.broker_id == image.controller_id for one in brokers)
+    reachable = any(node.broker_id == image.controller_id for node in brokers)
     return DescribeClusterResponse(
         cluster_id=image.cluster_id,
         controller_id=image.controller_id if reachable else NO_CONTROLLER,
@@ -54,8 +54,8 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> DescribeClu
     )
 
 
-def _wrong_endpoint_type(asked: int) -> DescribeClusterResponse:
-    if asked == _ENDPOINT_CONTROLLERS:
+def _wrong_endpoint_type(endpoint_type: int) -> DescribeClusterResponse:
+    if endpoint_type == _ENDPOINT_CONTROLLERS:
         return DescribeClusterResponse(
             ErrorCode.MISMATCHED_ENDPOINT_TYPE,
             "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of "
@@ -64,6 +64,6 @@ def _wrong_endpoint_type(asked: int) -> DescribeClusterResponse:
         )
     return DescribeClusterResponse(
         ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
-        f"Unsupported endpoint type {asked}",
+        f"Unsupported endpoint type {endpoint_type}",
         endpoint_type=ENDPOINT_BROKERS,
     )

@@ -45,7 +45,7 @@ _Find: TypeAlias = Callable[[Broker, str, Keys], Iterable[describe.ConfigEntry |
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
-    if any(asked.resource_type not in _KINDS for asked in request.resources):
+    if any(resource.resource_type not in _KINDS for resource in request.resources):
         raise ApiError(ErrorCode.INVALID_REQUEST)
     return cooperative.run(broker.tasks, _describe(broker, context, request), context)
 
@@ -55,8 +55,8 @@ def _describe(
 ) -> Steps[DescribeConfigsResponse]:
     results: list[ResourceResponse] = []
     since_pause = total = 0
-    for asked in request.resources:
-        kind, name = ConfigResourceType(asked.resource_type), asked.resource_name
+    for resource in request.resources:
+        kind, name = ConfigResourceType(resource.resource_type), resource.resource_name
         result = ResourceResponse(kind, name, ErrorCode.NONE, "")
         configs: list[ConfigResponse] = []
         results.append(result)
@@ -65,23 +65,23 @@ def _describe(
             authorize(broker, context, Operation.DESCRIBE_CONFIGS, kind, name)
             if total >= CONFIGS_PER_REQUEST_MAX:
                 raise ApiError(ErrorCode.POLICY_VIOLATION, _TOO_MANY)
-            for config in _FIND[kind](broker, name, asked.configuration_keys):
-                configs.append(_as_asked(config, context, request))
+            for config in _FIND[kind](broker, name, resource.configuration_keys):
+                configs.append(_as_requested(config, context, request))
                 since_pause += 1
                 if since_pause >= CONFIGS_PER_STEP:
                     yield None
                     since_pause = 0
             result.configs = configs
             total += len(configs)
-        except ApiError as refusal:
-            result.error_code, result.error_message = refusal.code, refusal.message or ""
+        except ApiError as error:
+            result.error_code, result.error_message = error.code, error.message or ""
         if since_pause >= CONFIGS_PER_STEP:
             yield None
             since_pause = 0
     return DescribeConfigsResponse(results)
 
 
-def _as_asked(
+def _as_requested(
     config: describe.ConfigEntry | ConfigResponse, context: RequestContext, request: Any
 ) -> ConfigResponse:
     if isinstance(config, ConfigResponse):
@@ -106,14 +106,14 @@ def _broker(broker: Broker, name: str, keys: Keys) -> Iterable[describe.ConfigEn
 
 
 def _loggers(broker: Broker, name: str, keys: Keys) -> Iterable[ConfigResponse]:
-    wanted = frozenset(keys or ())
+    requested = frozenset(keys or ())
     if not name:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
     _check_broker(broker, name, "")
     return [
-        ConfigResponse(one, level, config_source=describe.Source.LOGGER, documentation="")
-        for one, level in broker.logger_levels.describe().items()
-        if not wanted or one in wanted
+        ConfigResponse(logger_name, level, config_source=describe.Source.LOGGER, documentation="")
+        for logger_name, level in broker.logger_levels.describe().items()
+        if not requested or logger_name in requested
     ]
 
 

@@ -40,8 +40,10 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     asks_operations = request.include_authorized_operations
 
     def respond() -> DescribeGroupsResponse:
-        ordered = sorted(descriptions, key=lambda one: one.may)
-        return DescribeGroupsResponse([one.build(asks_operations) for one in ordered])
+        ordered = sorted(descriptions, key=lambda description: description.may)
+        return DescribeGroupsResponse(
+            [description.build(asks_operations) for description in ordered]
+        )
 
     def steps() -> Steps[None]:
         members = 0
@@ -77,11 +79,11 @@ class _Description:
     def _read(self, shard: GroupShard, now_ms: int) -> None:
         try:
             self._describe(listing.described(shard.state, self.response.group_id))
-        except ApiError as refusal:
+        except ApiError as error:
             self.response.group_state = DEAD
             if self._context.version >= NOT_FOUND_VERSION:
-                self.response.error_code = refusal.code
-                self.response.error_message = refusal.message
+                self.response.error_code = error.code
+                self.response.error_message = error.message
 
     def _describe(self, group: DescribedGroup) -> None:
         response = self.response

@@ -44,9 +44,9 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
 
 
 async def _describe(broker: Broker, request: Any) -> DescribeLogDirsResponse:
-    wanted: set[tuple[str, int]] | None = None
+    requested: set[tuple[str, int]] | None = None
     if request.topics is not None:
-        wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
+        requested = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
     logs = broker.replicas.logs
     found = logs.by_directory()
     failed = [
@@ -54,7 +54,7 @@ async def _describe(broker: Broker, request: Any) -> DescribeLogDirsResponse:
         for directory in logs.failed_directories
     ]
     online = [
-        await _directory(broker, directory, logs, wanted) for directory, logs in found.items()
+        await _directory(broker, directory, logs, requested) for directory, logs in found.items()
     ]
     return DescribeLogDirsResponse(online + failed)
 
@@ -63,7 +63,7 @@ async def _directory(
     broker: Broker,
     directory: str,
     logs: Sequence[PartitionLog],
-    wanted: set[tuple[str, int]] | None,
+    requested: set[tuple[str, int]] | None,
 ) -> DirectoryResponse:
     path = broker.replicas.logs.absolute(directory)
     try:
@@ -73,12 +73,12 @@ async def _directory(
         return DirectoryResponse(ErrorCode.KAFKA_STORAGE_ERROR, path)
     topics: dict[str, list[PartitionResponse]] = {}
     for copy in broker.replicas.logs.futures.in_directory(directory):
-        if wanted is None or copy.key in wanted:
+        if requested is None or copy.key in requested:
             topics.setdefault(copy.key[0], []).append(_copy(copy))
             await broker.tasks.sleep(0)
     for part in _slices(logs):
         for log in part:
-            if wanted is None or (log.topic, log.partition) in wanted:
+            if requested is None or (log.topic, log.partition) in requested:
                 topics.setdefault(log.topic, []).append(_partition(broker, log))
         await broker.tasks.sleep(0)
     return DirectoryResponse(

@@ -42,17 +42,17 @@ def _describe(
 ) -> Steps[DescribeProducersResponse]:
     topics: list[TopicResponse] = []
     done = described = 0
-    for asked in request.topics:
+    for topic in request.topics:
         partitions: list[PartitionResponse] = []
-        topics.append(TopicResponse(asked.name, partitions))
-        refusal = _refusal(broker, context, asked.name)
-        for index in asked.partition_indexes:
-            if refusal is not None:
-                response = PartitionResponse(index, refusal.code, refusal.message)
+        topics.append(TopicResponse(topic.name, partitions))
+        error = _topic_error(broker, context, topic.name)
+        for index in topic.partition_indexes:
+            if error is not None:
+                response = PartitionResponse(index, error.code, error.message)
             elif described >= PRODUCERS_PER_REQUEST_MAX:
                 response = PartitionResponse(index, ErrorCode.POLICY_VIOLATION, _TOO_MANY)
             else:
-                response = yield from _partition(broker, asked.name, index)
+                response = yield from _partition(broker, topic.name, index)
                 described += len(response.active_producers)
             partitions.append(response)
             done += 1
@@ -61,12 +61,12 @@ def _describe(
     return DescribeProducersResponse(topics)
 
 
-def _refusal(broker: Broker, context: RequestContext, name: str) -> ApiError | None:
+def _topic_error(broker: Broker, context: RequestContext, name: str) -> ApiError | None:
     """Why a topic can't be described, with Apache Kafka's message; None: it can."""
     try:
         check_topic_name(name)
-    except ApiError as refusal:
-        return refusal
+    except ApiError as error:
+        return error
     if not broker.authorizer.allows(context, Operation.READ, ResourceType.TOPIC, name):
         return ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed.")
     if name not in broker.metadata.image.topics:

@@ -66,12 +66,12 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> DescribeQuo
 
 def _asks_for_metadata(request: Any) -> bool:
     """Whether the request names exactly the metadata partition."""
-    asked = [
-        (topic.topic_name, one.partition_index)
+    requested = [
+        (topic.topic_name, partition.partition_index)
         for topic in request.topics
-        for one in topic.partitions
+        for partition in topic.partitions
     ]
-    return len(request.topics) == 1 and asked == [(METADATA_TOPIC, METADATA_PARTITION)]
+    return len(request.topics) == 1 and requested == [(METADATA_TOPIC, METADATA_PARTITION)]
 
 
 def _unknown(request: Any) -> DescribeQuorumResponse:
@@ -82,9 +82,9 @@ def _unknown(request: Any) -> DescribeQuorumResponse:
                 topic.topic_name,
                 [
                     PartitionResponse(
-                        one.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _NOT_HERE
+                        partition.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _NOT_HERE
                     )
-                    for one in topic.partitions
+                    for partition in topic.partitions
                 ],
             )
             for topic in request.topics

@@ -57,9 +57,9 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
 def _page(
     broker: Broker, context: RequestContext, request: Any
 ) -> Steps[DescribeTopicPartitionsResponse]:
-    image, asked, cursor = broker.metadata.image, bool(request.topics), request.cursor
-    wanted = {topic.name: None for topic in request.topics} if asked else image.topics
-    names = yield from _in_order(list(wanted), cursor.topic_name if cursor else "")
+    image, by_name, cursor = broker.metadata.image, bool(request.topics), request.cursor
+    selected = {topic.name: None for topic in request.topics} if by_name else image.topics
+    names = yield from _in_order(list(selected), cursor.topic_name if cursor else "")
     response, topics, hidden = DescribeTopicPartitionsResponse(), [], []
     left = max(1, min(request.response_partition_limit, _limit(broker)))
     for count, name in enumerate(names):
@@ -67,7 +67,7 @@ def _page(
             yield None
         topic = image.topics.get(name)
         if not broker.authorizer.allows(context, Operation.DESCRIBE, ResourceType.TOPIC, name):
-            if asked:
+            if by_name:
                 hidden.append(TopicResponse(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name))
         elif not left:
             response.next_cursor = CursorResponse(name, 0)
@@ -81,7 +81,7 @@ def _page(
                 response.next_cursor = CursorResponse(name, end)
                 break
             left -= len(partitions)
-        elif asked:
+        elif by_name:
             topics.append(_unknown(broker, context, name))
     response.topics = topics + hidden
     return response
@@ -152,8 +152,8 @@ def _unknown(broker: Broker, context: RequestContext, name: str) -> TopicRespons
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     try:
         check_topic_name(name)
-    except ApiError as refusal:
-        code = refusal.code
+    except ApiError as error:
+        code = error.code
     bits = allowed_bits(broker.authorizer, context, ResourceType.TOPIC, name, TOPIC_OPERATIONS)
     return TopicResponse(
         code, name, is_internal=name in INTERNAL_TOPICS, topic_authorized_operations=bits

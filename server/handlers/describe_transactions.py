@@ -36,16 +36,16 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
 
     def steps() -> Steps[None]:
         for number, transactional_id in enumerate(request.transactional_ids, 1):
-            one = _Description(broker, context, transactional_id)
-            descriptions.append(one)
-            one.submit(calls)
+            description = _Description(broker, context, transactional_id)
+            descriptions.append(description)
+            description.submit(calls)
             if number % IDS_PER_STEP == 0:
                 yield None
 
     def respond() -> Steps[DescribeTransactionsResponse]:
         states = []
-        for number, one in enumerate(descriptions, 1):
-            states.append((yield from one.response()))
+        for number, description in enumerate(descriptions, 1):
+            states.append((yield from description.response()))
             if number % IDS_PER_STEP == 0:
                 yield None
         return DescribeTransactionsResponse(states)
@@ -82,19 +82,19 @@ class _Description:
         """The response for the id."""
         if self._known is None:
             return TransactionState(self._code, self._id)
-        one = yield from listing.described(self._known)
+        described = yield from listing.described(self._known)
         allows, context = self._broker.authorizer.allows, self._context
         return TransactionState(
             ErrorCode.NONE,
             self._id,
-            one.state,
-            one.timeout_ms,
-            one.started_ms,
-            one.producer_id,
-            one.producer_epoch,
+            described.state,
+            described.timeout_ms,
+            described.started_ms,
+            described.producer_id,
+            described.producer_epoch,
             [
                 TopicData(topic, partitions)
-                for topic, partitions in one.topics
+                for topic, partitions in described.topics
                 if allows(context, Operation.DESCRIBE, ResourceType.TOPIC, topic)
             ],
         )

@@ -30,8 +30,8 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if not broker.controller.is_active:
         return API.error_response(request, ErrorCode.NOT_CONTROLLER, context.version)
-    asked = request.topic_partitions
-    if asked is not None and not asked:
+    requested = request.topic_partitions
+    if requested is not None and not requested:
         return ElectLeadersResponse([])  # before other checks, as in Apache Kafka
     if request.timeout_ms <= 0:  # expires before the controller handles it: nothing is changed
         return API.error_response(request, ErrorCode.REQUEST_TIMED_OUT, context.version)
@@ -43,25 +43,27 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
 
 
 async def _elect(broker: Broker, request: Any, *, unclean: bool) -> ElectLeadersResponse:
-    asked = request.topic_partitions
+    requested = request.topic_partitions
     partitions = None
-    if asked is not None:
-        partitions = [TopicPartition(one.topic, index) for one in asked for index in one.partitions]
+    if requested is not None:
+        partitions = [
+            TopicPartition(topic.topic, index) for topic in requested for index in topic.partitions
+        ]
     results = await broker.controller.elect_leaders(
         partitions, unclean=unclean, timeout_ms=request.timeout_ms
     )
-    if asked is None:
+    if requested is None:
         return ElectLeadersResponse(_of_all(results))
     return ElectLeadersResponse(
         [
             TopicResponse(
-                one.topic,
+                topic.topic,
                 [
-                    _partition(index, results[TopicPartition(one.topic, index)])
-                    for index in one.partitions
+                    _partition(index, results[TopicPartition(topic.topic, index)])
+                    for index in topic.partitions
                 ],
             )
-            for one in asked
+            for topic in requested
         ]
     )
 

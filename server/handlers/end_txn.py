@@ -22,7 +22,7 @@ from kavka.wire.apis.end_txn import EPOCHS_SINCE, FENCED_SINCE, EndTxnResponse
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     check_id(broker, context, Operation.WRITE, request.transactional_id)
-    asked = EndTxn(
+    end_request = EndTxn(
         request.transactional_id,
         request.producer_id,
         request.producer_epoch,
@@ -32,8 +32,8 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     return call_coordinator(
         broker,
         context,
-        asked.transactional_id,
-        partial(_call_shard, asked),
+        end_request.transactional_id,
+        partial(_call_shard, end_request),
         _response,
         EndTxnResponse,
         fenced_since=FENCED_SINCE,
@@ -41,9 +41,9 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
 
 
 def _call_shard(
-    asked: EndTxn, shard: TransactionShard, future: ReplyFuture, now_ms: int
+    end_request: EndTxn, shard: TransactionShard, future: ReplyFuture, now_ms: int
 ) -> DecisionOrSteps:
-    return shard.end(asked, future, now_ms)
+    return shard.end(end_request, future, now_ms)
 
 
 def _response(producer: ProducerIdAndEpoch) -> EndTxnResponse:

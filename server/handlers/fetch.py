@@ -96,8 +96,8 @@ def _begin(broker: Broker, context: RequestContext, request: Any) -> Steps[Any]:
         fetching = yield from broker.sessions.begin_in_steps(
             request, context.version, is_privileged=is_privileged
         )
-    except ApiError as refusal:
-        return FetchResponse((), refusal.code)
+    except ApiError as error:
+        return FetchResponse((), error.code)
     fetch = Fetch(broker, context, request, fetching, follower)
     # Partitions already planned may change while the others are being planned.
     noted = broker.purgatory.note_changes() if fetch.is_big else None
@@ -122,7 +122,7 @@ class Fetch:
         "_fetching",
         "_files_left",
         "_idle",
-        "_idle_wanted",
+        "_idle_requested",
         "_follower",
         "_from_any",
         "_is_noted",
@@ -161,7 +161,7 @@ class Fetch:
         self._is_old_consumer = context.version < BATCHES_SINCE
         self._parts: list[PartitionRead] = []
         self._idle: list[Replica] = []  # partitions without changes to report
-        self._idle_wanted: list[FetchPartition] = []  # the same, of a follower
+        self._idle_requested: list[FetchPartition] = []  # the same, of a follower
         self._others: list[FetchPartition] = []
         self._changes: dict[Hashable, None] | None = None  # since a follower's fetch was planned
         self._readable: dict[str, bool] = {}  # authorization by topic, for one plan
@@ -241,22 +241,22 @@ class Fetch:
         self._readable = {}
         self._is_throttled = False
         done = 0
-        for wanted in (yield from self._without_idle()):
+        for requested in (yield from self._without_idle()):
             done += 1
             if done % PARTITIONS_PER_STEP == 0:
                 yield None
             try:
-                replica = self._replica(wanted)
+                replica = self._replica(requested)
                 if self._rack:
-                    preferred = self._preferred_read_replica(replica, wanted.offset)
+                    preferred = self._preferred_read_replica(replica, requested.offset)
                     if preferred is not None:
-                        parts.append(redirected(replica, wanted, preferred))
+                        parts.append(redirected(replica, requested, preferred))
                         continue
                 if self._skipped:
-                    wanted = self._after_skipped(wanted)
+                    requested = self._after_skipped(requested)
                 part = plan_part(
                     replica,
-                    wanted,
+                    requested,
                     committed_only=committed_only,
                     bytes_max=bytes_left,
                     at_least_one=at_least_one,
@@ -264,9 +264,9 @@ class Fetch:
                 )
                 if self._follower >= 0:
                     self._serve_follower(part, replica)
-            except ApiError as refusal:
-                part = PartitionRead(wanted, self._refused(wanted, refusal))
-                if refusal.code in _MISSING:
+            except ApiError as error:
+                part = PartitionRead(requested, self._refused(requested, error))
+                if error.code in _MISSING:
                     missing.append(part)
                     continue
             if part.file_range is not None:
@@ -290,7 +290,7 @@ class Fetch:
             self._end_idleness(self._changes)
             return self._others
         self._idle = []
-        self._idle_wanted = []
+        self._idle_requested = []
         partitions = self._fetching.partitions
         if not self._fetching.incremental or self._request.isolation_level not in ISOLATION_LEVELS:
             return partitions
@@ -305,15 +305,15 @@ class Fetch:
     def _split_for_follower(self, partitions: list[FetchPartition]) -> Steps[None]:
         self._others = others = []
         follower, now_ms = self._follower, int(self._broker.clock.monotonic_s() * 1000)
-        for done, wanted in enumerate(partitions, 1):
+        for done, requested in enumerate(partitions, 1):
             if done % IDLE_PER_STEP == 0:
                 yield None
-            replica = idle_for_follower(wanted, follower)
+            replica = idle_for_follower(requested, follower)
             if replica is None or not self._may_read(replica.log.topic):
-                others.append(wanted)
+                others.append(requested)
                 continue
             self._idle.append(replica)
-            self._idle_wanted.append(wanted)
+            self._idle_requested.append(requested)
             if not self._is_noted:
                 end = replica.log.end_offset
                 replica.partition.followers[follower].fetched(end, end, now_ms)
@@ -323,49 +323,49 @@ class Fetch:
         planned again."""
         changed = {key[:2] for key in changes if isinstance(key, tuple)}
         changes.clear()
-        idle, wanted = self._idle, self._idle_wanted
-        self._idle, self._idle_wanted = [], []
-        for replica, one in zip(idle, wanted, strict=True):
+        idle, idle_requested = self._idle, self._idle_requested
+        self._idle, self._idle_requested = [], []
+        for replica, requested in zip(idle, idle_requested, strict=True):
             if replica.key in changed:
-                self._others.append(one)
+                self._others.append(requested)
             else:
                 self._idle.append(replica)
-                self._idle_wanted.append(one)
+                self._idle_requested.append(requested)
 
     def _may_read(self, topic: str) -> bool:
         may = self._readable.get(topic)
         if may is None:
-            asked = (Operation.READ, ResourceType.TOPIC, topic)
+            permission = (Operation.READ, ResourceType.TOPIC, topic)
             if self._follower >= 0:
-                asked = OF_FOLLOWERS
-            may = self._broker.authorizer.allows(self._context, *asked)
+                permission = OF_FOLLOWERS
+            may = self._broker.authorizer.allows(self._context, *permission)
             self._readable[topic] = may
         return may
 
-    def _replica(self, wanted: FetchPartition) -> Replica:
+    def _replica(self, requested: FetchPartition) -> Replica:
         broker = self._broker
-        name = self._name(wanted.topic)
+        name = self._name(requested.topic)
         if name is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
         if not self._may_read(name):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         find = broker.replicas.served if self._from_any else broker.replicas.leader
-        replica = find(name, wanted.partition)
+        replica = find(name, requested.partition)
         if self._is_old_consumer:
             from kavka.server.handlers.common import down_conversion
 
             down_conversion.check_readable(replica.log.settings)
         if self._follower >= 0:
-            self._check_follower(replica, wanted)
+            self._check_follower(replica, requested)
         return replica
 
-    def _check_follower(self, replica: Replica, wanted: FetchPartition) -> None:
-        if isinstance(wanted.topic, UUID) and replica.topic_id != wanted.topic:
+    def _check_follower(self, replica: Replica, requested: FetchPartition) -> None:
+        if isinstance(requested.topic, UUID) and replica.topic_id != requested.topic:
             raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID)  # its topic was created again
         if self._follower not in replica.partition.followers:
-            if wanted.current_leader_epoch < 0:
+            if requested.current_leader_epoch < 0:
                 raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            replica.check_epoch(wanted.current_leader_epoch)
+            replica.check_epoch(requested.current_leader_epoch)
             raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
 
     def _preferred_read_replica(self, replica: Replica, offset: int) -> int | None:
@@ -401,25 +401,25 @@ class Fetch:
         replica.fetched_by(self._follower, part.wanted.offset, part.wanted.follower_start)
         response.high_watermark = replica.high_watermark
 
-    def _after_skipped(self, wanted: FetchPartition) -> FetchPartition:
-        offset = self._skipped.get((str(wanted.topic), wanted.partition), wanted.offset)
-        return replace(wanted, offset=max(offset, wanted.offset))
+    def _after_skipped(self, requested: FetchPartition) -> FetchPartition:
+        offset = self._skipped.get((str(requested.topic), requested.partition), requested.offset)
+        return replace(requested, offset=max(offset, requested.offset))
 
     def _name(self, topic: TopicKey) -> str | None:
         if isinstance(topic, str):
             return topic if self._context.version < TOPIC_IDS_SINCE else None
         return self._broker.metadata.image.names_by_id.get(topic)
 
-    def _refused(self, wanted: FetchPartition, refusal: ApiError) -> PartitionResponse:
-        response = PartitionResponse(wanted.partition, refusal.code)
-        if refusal.code not in _MISSING:
+    def _refused(self, requested: FetchPartition, error: ApiError) -> PartitionResponse:
+        response = PartitionResponse(requested.partition, error.code)
+        if error.code not in _MISSING:
             response.aborted_transactions = None
         if (
-            refusal.code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+            error.code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
             and self._context.version >= _CURRENT_LEADER_SINCE
         ):
-            known = self._broker.metadata.image.topics.get(self._name(wanted.topic) or "")
-            leads = None if known is None else known.partition(wanted.partition)
+            known = self._broker.metadata.image.topics.get(self._name(requested.topic) or "")
+            leads = None if known is None else known.partition(requested.partition)
             if leads is not None:
                 response.current_leader = LeaderIdAndEpoch(leads.leader, leads.leader_epoch)
         return response
@@ -531,8 +531,8 @@ class Fetch:
         fetching = self._fetching
         try:
             fetching.check_current()
-        except ApiError as refusal:
-            return FetchResponse((), refusal.code)
+        except ApiError as error:
+            return FetchResponse((), error.code)
         if self._context.version < _STORAGE_ERROR_SINCE:
             for part in self._parts:
                 if part.response.error_code == ErrorCode.KAFKA_STORAGE_ERROR:

@@ -44,7 +44,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     makes_topic = (
         kind != SHARE
         and _coordinator(broker, kind).topic not in broker.metadata.image.topics
-        and any(_refusal(broker, context, kind, key) is None for key in _keys(context, request))
+        and any(_error_code(broker, context, kind, key) is None for key in _keys(context, request))
     )
     if makes_topic:
         return _after_creation(broker, context, request)
@@ -76,20 +76,22 @@ def _respond(
     if context.version >= BATCHED_SINCE:
         found: list[Coordinator] = []
         response = FindCoordinatorResponse(coordinators=found)
-        asked = cooperative.run(broker.tasks, _find_all(broker, context, request, found))
-        return response if asked is None else _await_response(broker, context, asked, response)
-    one = _find(broker, context, _kind(context, request), request.key)
-    code = one.error_code
-    return FindCoordinatorResponse(code, message_of(code), one.node_id, one.host, one.port)
+        pending = cooperative.run(broker.tasks, _find_all(broker, context, request, found))
+        return response if pending is None else _await_response(broker, context, pending, response)
+    coordinator = _find(broker, context, _kind(context, request), request.key)
+    code = coordinator.error_code
+    return FindCoordinatorResponse(
+        code, message_of(code), coordinator.node_id, coordinator.host, coordinator.port
+    )
 
 
 async def _await_response(
     broker: Broker,
     context: RequestContext,
-    asked: Awaitable[None],
+    pending: Awaitable[None],
     response: FindCoordinatorResponse,
 ) -> Response:
-    await asked
+    await pending
     return await encode_in_slices(broker.tasks, API, context, response)
 
 
@@ -106,9 +108,9 @@ def _find_all(
 
 
 def _find(broker: Broker, context: RequestContext, kind: int, key: str) -> Coordinator:
-    refusal = _refusal(broker, context, kind, key)
-    if refusal is not None:
-        return Coordinator(key, *NO_COORDINATOR, refusal)
+    error_code = _error_code(broker, context, kind, key)
+    if error_code is not None:
+        return Coordinator(key, *NO_COORDINATOR, error_code)
     leader = _coordinator(broker, kind).coordinator_of(key)
     address = None if leader is None else broker.address_of(leader, context.peer)
     if leader is None or address is None:
@@ -116,7 +118,7 @@ def _find(broker: Broker, context: RequestContext, kind: int, key: str) -> Coord
     return Coordinator(key, leader.broker_id, *address)
 
 
-def _refusal(broker: Broker, context: RequestContext, kind: int, key: str) -> ErrorCode | None:
+def _error_code(broker: Broker, context: RequestContext, kind: int, key: str) -> ErrorCode | None:
     """Why this client may not find the coordinator of a key; None: it may."""
     if kind == GROUP:
         allowed = broker.authorizer.allows(context, Operation.DESCRIBE, ResourceType.GROUP, key)

@@ -22,12 +22,12 @@ from kavka.wire.apis.incremental_alter_configs import (
 async def handle(
     broker: Broker, context: RequestContext, request: Any
 ) -> IncrementalAlterConfigsResponse:
-    asked = [_alteration(resource) for resource in request.resources]
-    outcomes = await alter(broker, context, asked, validate_only=request.validate_only)
+    alterations = [_alteration(resource) for resource in request.resources]
+    outcomes = await alter(broker, context, alterations, validate_only=request.validate_only)
     return IncrementalAlterConfigsResponse(
         [
-            ResourceResponse(outcome.code, outcome.message, one.kind, one.name)
-            for one, outcome in zip(asked, outcomes, strict=True)
+            ResourceResponse(outcome.code, outcome.message, alteration.kind, alteration.name)
+            for alteration, outcome in zip(alterations, outcomes, strict=True)
         ]
     )
 
@@ -36,5 +36,8 @@ def _alteration(resource: Any) -> Alteration:
     return Alteration(
         resource.resource_type,
         resource.resource_name,
-        [ConfigChange(one.name, one.config_operation, one.value) for one in resource.configs],
+        [
+            ConfigChange(config.name, config.config_operation, config.value)
+            for config in resource.configs
+        ],
     )

@@ -57,7 +57,7 @@ def _transactional(broker: Broker, context: RequestContext, request: Any) -> Any
 
     check_id(broker, context, Operation.WRITE, request.transactional_id)
     _check_producer(request)
-    asked = InitProducerId(
+    init_request = InitProducerId(
         request.transactional_id,
         request.transaction_timeout_ms,
         request.producer_id,
@@ -66,8 +66,8 @@ def _transactional(broker: Broker, context: RequestContext, request: Any) -> Any
     return call_coordinator(
         broker,
         context,
-        asked.transactional_id,
-        partial(_call_shard, asked),
+        init_request.transactional_id,
+        partial(_call_shard, init_request),
         _response,
         InitProducerIdResponse,
         fenced_since=FENCED_SINCE,
@@ -75,9 +75,9 @@ def _transactional(broker: Broker, context: RequestContext, request: Any) -> Any
 
 
 def _call_shard(
-    asked: InitProducerId, shard: TransactionShard, future: ReplyFuture, now_ms: int
+    init_request: InitProducerId, shard: TransactionShard, future: ReplyFuture, now_ms: int
 ) -> DecisionOrSteps:
-    return shard.init_producer_id(asked, future, now_ms)
+    return shard.init_producer_id(init_request, future, now_ms)
 
 
 def _response(producer: ProducerIdAndEpoch) -> InitProducerIdResponse:

@@ -30,10 +30,10 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     group_id = request.group_id
     if not broker.authorizer.allows(context, Operation.READ, ResourceType.GROUP, group_id):
         raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    refusal = _refusal(broker, context, request)
-    if refusal is not None:
-        return JoinGroupResponse(request.member_id, refusal).for_version(context.version)
-    result = broker.groups.call(group_id, partial(_call_shard, _asked(context, request)))
+    error_code = _error_code(broker, context, request)
+    if error_code is not None:
+        return JoinGroupResponse(request.member_id, error_code).for_version(context.version)
+    result = broker.groups.call(group_id, partial(_call_shard, _join_request(context, request)))
     if isinstance(result, JoinGroupResponse):
         return result.for_version(context.version)
     if isinstance(result, Future):
@@ -41,7 +41,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     return _await_response(broker, context, result)
 
 
-def _refusal(broker: Broker, context: RequestContext, request: Any) -> ErrorCode | None:
+def _error_code(broker: Broker, context: RequestContext, request: Any) -> ErrorCode | None:
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID
     if not _is_storable(context, request):
@@ -61,14 +61,17 @@ def _is_storable(context: RequestContext, request: Any) -> bool:
         fits(request.group_id)
         and fits(request.protocol_type)
         and all(text is None or fits(text, MEMBER_ID_BYTES) for text in begins_id)
-        and all(fits(one.name) for one in request.protocols)
+        and all(fits(protocol.name) for protocol in request.protocols)
     )
 
 
-def _asked(context: RequestContext, request: Any) -> JoinRequest:
+def _join_request(context: RequestContext, request: Any) -> JoinRequest:
     version = context.version
     session_timeout_ms = request.session_timeout_ms
-    protocols = {one.name: OfferedProtocol(one.name, one.metadata) for one in request.protocols}
+    protocols = {
+        protocol.name: OfferedProtocol(protocol.name, protocol.metadata)
+        for protocol in request.protocols
+    }
     return JoinRequest(
         request.group_id,
         request.member_id,
@@ -85,9 +88,11 @@ def _asked(context: RequestContext, request: Any) -> JoinRequest:
 
 
 def _call_shard(
-    asked: JoinRequest, shard: GroupShard, future: ReplyFuture, now_ms: int
+    join_request: JoinRequest, shard: GroupShard, future: ReplyFuture, now_ms: int
 ) -> DecisionOrSteps:
-    return shard.classic_requests_for(asked.group_id, now_ms).join(asked, future, now_ms)
+    return shard.classic_requests_for(join_request.group_id, now_ms).join(
+        join_request, future, now_ms
+    )
 
 
 async def _await_response(

@@ -28,8 +28,8 @@ _REASON_SINCE: Final = 5
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     group_id = request.group_id
     check_group(broker, context, Operation.READ, group_id)
-    asked = LeaveRequest(group_id, _leaving_members(context.version, request))
-    result = broker.groups.call(group_id, partial(_call_shard, asked))
+    leave_request = LeaveRequest(group_id, _leaving_members(context.version, request))
+    result = broker.groups.call(group_id, partial(_call_shard, leave_request))
     if isinstance(result, LeaveGroupResponse):
         return _shaped(result, context.version)
     return _await_response(broker, context, result)
@@ -40,15 +40,17 @@ def _leaving_members(version: int, request: Any) -> Iterator[LeavingMember]:
     if version < BATCHED_SINCE:
         yield LeavingMember(request.member_id)
         return
-    for one in request.members:
-        reason = one.reason if version >= _REASON_SINCE else None
-        yield LeavingMember(one.member_id, one.group_instance_id, reason)
+    for member in request.members:
+        reason = member.reason if version >= _REASON_SINCE else None
+        yield LeavingMember(member.member_id, member.group_instance_id, reason)
 
 
 def _call_shard(
-    asked: LeaveRequest, shard: GroupShard, future: ReplyFuture, now_ms: int
+    leave_request: LeaveRequest, shard: GroupShard, future: ReplyFuture, now_ms: int
 ) -> DecisionOrSteps:
-    return shard.classic_requests_for(asked.group_id, now_ms).leave(asked, future, now_ms)
+    return shard.classic_requests_for(leave_request.group_id, now_ms).leave(
+        leave_request, future, now_ms
+    )
 
 
 async def _await_response(

@@ -75,21 +75,21 @@ def _look_up(
     broker: Broker, context: RequestContext, request: Any
 ) -> Steps[tuple[ListOffsetsResponse, list[Any]]]:
     """The response, and awaitables that complete it."""
-    asked_once, twice = yield from _each_once(request)
+    requested, twice = yield from _each_once(request)
     waiting: list[Any] = []
     topics, pauses = [], PauseCounter()
-    for name, partitions in asked_once.items():
+    for name, partitions in requested.items():
         responses: list[PartitionResponse] = []
-        for asked in partitions.values():
+        for partition in partitions.values():
             if pauses.is_due(CHECK_ITEMS):
                 yield None
-            response = PartitionResponse(asked.partition_index)
+            response = PartitionResponse(partition.partition_index)
             responses.append(response)
             try:
-                is_twice = (name, asked.partition_index) in twice
-                found = _find(broker, context, request, name, asked, is_twice)
-            except ApiError as refusal:
-                response.error_code = _code(context, refusal)
+                is_twice = (name, partition.partition_index) in twice
+                found = _find(broker, context, request, name, partition, is_twice)
+            except ApiError as error:
+                response.error_code = _code(context, error)
                 continue
             except OSError as failure:
                 _fail(broker, response, name, failure)
@@ -113,24 +113,24 @@ def _offsets_of_segments(
         may = broker.authorizer.allows(context, Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
         responses: list[PartitionResponse] = []
         (allowed if may else refused).append(TopicResponse(topic.name, responses))
-        for asked in topic.partitions:
+        for partition in topic.partitions:
             if pauses.is_due(CHECK_ITEMS):
                 yield None
-            response = PartitionResponse(asked.partition_index)
+            response = PartitionResponse(partition.partition_index)
             responses.append(response)
             try:
                 if not may:
                     raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-                if asked.timestamp < EARLIEST:
+                if partition.timestamp < EARLIEST:
                     raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
                 response.old_style_offsets = offset_lookup.find_old(
-                    broker.replicas.leader(topic.name, asked.partition_index),
-                    asked.timestamp,
-                    asked.max_num_offsets,
+                    broker.replicas.leader(topic.name, partition.partition_index),
+                    partition.timestamp,
+                    partition.max_num_offsets,
                     by_replica=request.replica_id != _CONSUMER,
                 )
-            except ApiError as refusal:
-                response.error_code = refusal.code
+            except ApiError as error:
+                response.error_code = error.code
             except OSError as failure:
                 _fail(broker, response, topic.name, failure)
     return ListOffsetsResponse(allowed + refused)
@@ -138,31 +138,31 @@ def _offsets_of_segments(
 
 def _each_once(request: Any) -> Steps[tuple[dict[str, dict[int, Any]], set[tuple[str, int]]]]:
     """The request by topic and partition, in order; and the partitions that were named twice."""
-    asked_once: dict[str, dict[int, Any]] = {}
+    requested: dict[str, dict[int, Any]] = {}
     twice: set[tuple[str, int]] = set()
     pauses = PauseCounter()
     for topic in request.topics:
-        for asked in topic.partitions:
-            index = asked.partition_index
-            if asked_once.setdefault(topic.name, {}).setdefault(index, asked) is not asked:
+        for partition in topic.partitions:
+            index = partition.partition_index
+            if requested.setdefault(topic.name, {}).setdefault(index, partition) is not partition:
                 twice.add((topic.name, index))
             if pauses.is_due(1):
                 yield None
-    return asked_once, twice
+    return requested, twice
 
 
 def _find(
-    broker: Broker, context: RequestContext, request: Any, name: str, asked: Any, twice: bool
+    broker: Broker, context: RequestContext, request: Any, name: str, partition: Any, twice: bool
 ) -> Any:
     if not broker.authorizer.allows(context, Operation.DESCRIBE, ResourceType.TOPIC, name):
         raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     if twice:
         raise ApiError(ErrorCode.INVALID_REQUEST)
-    timestamp = asked.timestamp
+    timestamp = partition.timestamp
     if timestamp < 0 and context.version < _SPECIAL_SINCE.get(timestamp, context.version + 1):
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
-    replica = broker.replicas.leader(name, asked.partition_index)
-    replica.check_epoch(asked.current_leader_epoch)
+    replica = broker.replicas.leader(name, partition.partition_index)
+    replica.check_epoch(partition.current_leader_epoch)
     return offset_lookup.find(
         replica,
         timestamp,
@@ -181,17 +181,17 @@ async def _fill_later(
 ) -> None:
     try:
         _fill(response, await found)
-    except ApiError as refusal:
-        response.error_code = _code(context, refusal)
+    except ApiError as error:
+        response.error_code = _code(context, error)
     except OSError as failure:
         _fail(broker, response, topic, failure)
 
 
-def _code(context: RequestContext, refusal: ApiError) -> ErrorCode:
+def _code(context: RequestContext, error: ApiError) -> ErrorCode:
     """The code for the client's version, one that it retries."""
-    if refusal.code is ErrorCode.OFFSET_NOT_AVAILABLE and context.version < _UNAVAILABLE_SINCE:
+    if error.code is ErrorCode.OFFSET_NOT_AVAILABLE and context.version < _UNAVAILABLE_SINCE:
         return ErrorCode.LEADER_NOT_AVAILABLE
-    return refusal.code
+    return error.code
 
 
 def _fail(broker: Broker, response: PartitionResponse, topic: str, failure: OSError) -> None:
@@ -203,6 +203,6 @@ def _fail(broker: Broker, response: PartitionResponse, topic: str, failure: OSEr
 
 
 async def _when_all(response: ListOffsetsResponse, waiting: list[Any]) -> ListOffsetsResponse:
-    for one in waiting:
-        await one
+    for awaitable in waiting:
+        await awaitable
     return response

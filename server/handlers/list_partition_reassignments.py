@@ -24,21 +24,21 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     allows = broker.authorizer.allows
     if not allows(context, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
         raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    asked = None
+    requested = None
     if request.topics is not None:
-        asked = [
+        requested = [
             TopicPartition(topic.name, index)
             for topic in request.topics
             for index in topic.partition_indexes
         ]
-    return _list(broker, asked)
+    return _list(broker, requested)
 
 
 async def _list(
-    broker: Broker, asked: Sequence[TopicPartition] | None
+    broker: Broker, requested: Sequence[TopicPartition] | None
 ) -> ListPartitionReassignmentsResponse:
     topics: dict[str, list[PartitionResponse]] = {}
-    for tp, assignment in await broker.controller.reassignments(asked):
+    for tp, assignment in await broker.controller.reassignments(requested):
         topics.setdefault(tp.topic, []).append(PartitionResponse(tp.partition, *assignment))
     return ListPartitionReassignmentsResponse(
         [TopicResponse(name, partitions) for name, partitions in topics.items()]

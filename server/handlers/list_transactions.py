@@ -46,7 +46,7 @@ class _List:
         self._context: Final = context
         expression = request.transactional_id_pattern if context.version >= PATTERN_SINCE else None
         pattern = _compiled(expression) if expression else None
-        self._wanted: Final = Filter(
+        self._filter: Final = Filter(
             frozenset(request.state_filters),
             frozenset(request.producer_id_filters),
             request.duration_filter if context.version >= DURATION_SINCE else -1,
@@ -54,7 +54,7 @@ class _List:
         )
         self._a_step: Final = regexes.names_a_slice(pattern) if pattern else IDS_PER_STEP
         states = dict.fromkeys(request.state_filters)
-        self._unknown: Final = [one for one in states if one not in STATE_NAMES]
+        self._unknown: Final = [state for state in states if state not in STATE_NAMES]
         self._code = ErrorCode.NONE
         self._found: Final[list[TransactionState]] = []
 
@@ -67,15 +67,15 @@ class _List:
     def _read(
         self, ids: Sequence[str], shard: TransactionShard, now_ms: int
     ) -> list[ListedTransaction]:
-        return listing.listed(shard.state, ids, self._wanted, now_ms)
+        return listing.listed(shard.state, ids, self._filter, now_ms)
 
     def _add_visible(self, listed: list[ListedTransaction]) -> None:
         allows, context = self._broker.authorizer.allows, self._context
         kind = ResourceType.TRANSACTIONAL_ID
         self._found.extend(
-            TransactionState(*one)
-            for one in listed
-            if allows(context, Operation.DESCRIBE, kind, one.transactional_id)
+            TransactionState(*transaction)
+            for transaction in listed
+            if allows(context, Operation.DESCRIBE, kind, transaction.transactional_id)
         )
 
     def _failed(self, code: ErrorCode) -> None:

@@ -70,7 +70,7 @@ def _build(broker: Broker, context: RequestContext, request: Any) -> Steps[Metad
     if request.topics is None or (context.version == 0 and not request.topics):
         yield from _all(builder)
         return builder.whole()
-    names, ids = yield from _asked(context, request)
+    names, ids = yield from _requested(context, request)
     if ids:
         yield from _by_id(builder, ids)
         return builder.whole()
@@ -81,7 +81,7 @@ def _build(broker: Broker, context: RequestContext, request: Any) -> Steps[Metad
     return builder.whole()
 
 
-def _asked(
+def _requested(
     context: RequestContext, request: Any
 ) -> Steps[tuple[dict[str, None], dict[UUID, None]]]:
     """Requested names and ids, each once. ApiError if the version does not allow them."""
@@ -193,7 +193,7 @@ class _ResponseBuilder:
         self.pauses = PauseCounter()
         asks = request.include_topic_authorized_operations
         self.cost = CHECK_ITEMS * (2 + (len(TOPIC_OPERATIONS) if asks else 0))
-        """Items that a topic counts for `pace`."""
+        """Items that a topic counts for `pauses`."""
         self.topics: list[TopicResponse] = []
 
     def may_describe(self, name: str) -> bool:
@@ -291,29 +291,29 @@ def _create(
     broker: Broker, context: RequestContext, missing: list[str], refused: set[str]
 ) -> Steps[None]:
     """Start creating topics; those that the client may not create are added to `refused`."""
-    pauses, wanted = PauseCounter(), dict[str, None]()
+    pauses, to_create = PauseCounter(), dict[str, None]()
     for name in missing:
         if not _may_create(broker, context, name):
             refused.add(name)
         elif name not in broker.auto_creating and len(broker.auto_creating) < AUTO_CREATE_MAX:
-            wanted[name] = broker.auto_creating[name] = None
+            to_create[name] = broker.auto_creating[name] = None
         if pauses.is_due(2 * CHECK_ITEMS):
             yield None
-    if wanted:
-        broker.tasks.spawn(_create_now(broker, wanted), name="topics on first use")
+    if to_create:
+        broker.tasks.spawn(_create_now(broker, to_create), name="topics on first use")
 
 
-async def _create_now(broker: Broker, wanted: dict[str, None]) -> None:
+async def _create_now(broker: Broker, to_create: dict[str, None]) -> None:
     try:
-        topics = [NewTopic(name) for name in wanted if name not in _COORDINATED]
+        topics = [NewTopic(name) for name in to_create if name not in _COORDINATED]
         results = await broker.topic_creator.create_topics(
             topics, timeout_ms=_AUTO_CREATE_TIMEOUT_MS, validate_only=False
         )
         for coordinator in (broker.groups, broker.transactions):
-            if coordinator.topic in wanted:
+            if coordinator.topic in to_create:
                 await coordinator.create_topic()
     finally:
-        for name in wanted:
+        for name in to_create:
             del broker.auto_creating[name]
     for number, (name, (code, message, *_)) in enumerate(results.items(), 1):
         if code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):

@@ -85,7 +85,7 @@ def _group_call(
 ) -> partial[DecisionOrSteps]:
     version = context.version
     # reading a field that the version does not have is slow
-    asked = Commit(
+    commit_request = Commit(
         request.group_id,
         request.member_id,
         request.group_instance_id if version >= INSTANCES_VERSION else None,
@@ -94,13 +94,13 @@ def _group_call(
         offsets,
         request.retention_time_ms if version in RETENTION_VERSIONS else NO_TIME,
     )
-    return partial(_call_shard, asked)
+    return partial(_call_shard, commit_request)
 
 
 def _call_shard(
-    asked: Commit, shard: GroupShard, future: ReplyFuture, now_ms: int
+    commit_request: Commit, shard: GroupShard, future: ReplyFuture, now_ms: int
 ) -> DecisionOrSteps:
-    return shard.offsets.commit(asked, future, now_ms)
+    return shard.offsets.commit(commit_request, future, now_ms)
 
 
 async def _in_tree(
@@ -110,15 +110,17 @@ async def _in_tree(
     codes: list[int] = []
     longest = broker.settings.offset_metadata_max_bytes
     try:
-        for one in validated.offsets:
-            if is_too_long(one.metadata or "", longest):
+        for offset in validated.offsets:
+            if is_too_long(offset.metadata or "", longest):
                 codes.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
                 continue
             try:
-                await broker.zookeeper_offsets.put(group_id, one.topic, one.partition, one.offset)
+                await broker.zookeeper_offsets.put(
+                    group_id, offset.topic, offset.partition, offset.offset
+                )
                 codes.append(0)
-            except ApiError as refusal:
-                codes.append(refusal.code)
+            except ApiError as error:
+                codes.append(error.code)
     finally:
         applied.set_result(None)
     return await cooperative.run_rest(broker.tasks, validated.response_in_steps(codes))

@@ -49,7 +49,7 @@ class _Deletion:
         self._accepted: Final[list[tuple[str, Sequence[int]]]] = []
         self._broker: Final = broker
         self._context: Final = context
-        self._asked: Final = request.topics
+        self._topics: Final = request.topics
 
     def _check_topic(self, topic: Any) -> Steps[None]:
         """Accept a topic's partitions, or add their errors."""
@@ -60,8 +60,8 @@ class _Deletion:
             known, why_not = None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
         there: list[int] = []
 
-        def check_partition(one: Any) -> None:
-            index = one.partition_index
+        def check_partition(partition: Any) -> None:
+            index = partition.partition_index
             if known is not None and known.partition(index) is not None:
                 there.append(index)
             else:
@@ -80,7 +80,7 @@ class _Deletion:
     def steps(self) -> Steps[None]:
         """Call the group even without valid partitions, to check that it exists."""
         pauses = PauseCounter()
-        for topic in self._asked:
+        for topic in self._topics:
             yield from self._check_topic(topic)
             if pauses.is_due(CHECK_ITEMS + 2 * len(topic.partitions)):
                 yield None

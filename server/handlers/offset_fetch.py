@@ -47,11 +47,11 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
 
     def steps() -> Steps[None]:
         looked_at = 0
-        for asked in _asked(broker, context, request):
-            groups.append(asked)
-            if asked.begin(calls):
+        for group in _requested_groups(broker, context, request):
+            groups.append(group)
+            if group.begin(calls):
                 yield from calls.wait_for_results()
-            for size in asked.fetch(calls, require_stable=request.require_stable):
+            for size in group.fetch(calls, require_stable=request.require_stable):
                 looked_at += size
                 if looked_at >= OFFSETS_PER_STEP:
                     looked_at = 0
@@ -60,12 +60,14 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
     return calls.run(context, steps(), partial(_response, context, request, groups))
 
 
-def _asked(broker: Broker, context: RequestContext, request: Any) -> Iterator[_Group]:
+def _requested_groups(broker: Broker, context: RequestContext, request: Any) -> Iterator[_Group]:
     if context.version < GROUPS_VERSION:
         yield _Group(broker, context, request.group_id, None, -1, request.topics)
         return
-    for one in request.groups:
-        yield _Group(broker, context, one.group_id, one.member_id, one.member_epoch, one.topics)
+    for group in request.groups:
+        yield _Group(
+            broker, context, group.group_id, group.member_id, group.member_epoch, group.topics
+        )
 
 
 async def _out_of_tree(
@@ -82,8 +84,8 @@ async def _out_of_tree(
                 if not _may_see_topic(broker, context, name):
                     raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
                 response.committed_offset = await _in_tree(broker, request.group_id, name, index)
-            except ApiError as refusal:
-                response.error_code = refusal.code
+            except ApiError as error:
+                response.error_code = error.code
         topics.append(TopicResponse(name, responses))
     return OffsetFetchResponse(topics)
 
@@ -103,7 +105,9 @@ def _response(context: RequestContext, request: Any, groups: list[_Group]) -> Of
     group = groups[0]
     if group.code:
         return OffsetFetchResponse(*group_error(request, group.code, context.version))
-    topics = [TopicResponse(one.name or "", one.partitions) for one in group.topics + group.refused]
+    topics = [
+        TopicResponse(topic.name or "", topic.partitions) for topic in group.topics + group.refused
+    ]
     return OffsetFetchResponse(topics)
 
 
@@ -137,7 +141,7 @@ class _Group:
     ) -> None:
         self._group_id = group_id
         self._member = member_id, member_epoch
-        self._asked: list[_Topic] | None = None if topics is None else []
+        self._requested: list[_Topic] | None = None if topics is None else []
         self._all: Iterable[_Topic | None] = ()
         self._is_checked = False
         self._exists = False
@@ -167,8 +171,8 @@ class _Group:
         elif not self._may_see(name):
             self._refuse(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         else:
-            assert self._asked is not None
-            self._asked.append(_Topic(name, topic_id, topic.partition_indexes))
+            assert self._requested is not None
+            self._requested.append(_Topic(name, topic_id, topic.partition_indexes))
 
     def _current_id(self, name: str) -> UUID:
         """The id that offsets of a topic must have been committed with, unless they have none;
@@ -193,7 +197,7 @@ class _Group:
         that: if all offsets are requested, the check also finds the topics."""
         if not self.code:
             calls.read(self._group_id, self._begin, _nothing, self._failed)
-        return self._asked is None and not self._is_checked and not self.code
+        return self._requested is None and not self._is_checked and not self.code
 
     def fetch(self, calls: GroupCalls, *, require_stable: bool) -> Iterator[int]:
         """Look up the offsets step by step, yielding each step's size."""
@@ -212,7 +216,7 @@ class _Group:
         """Check the member, and list the topics if all offsets are requested."""
         self._is_checked = True
         self._exists = shard.offsets.check_fetch(self._group_id, *self._member)
-        if self._asked is None and self._exists:
+        if self._requested is None and self._exists:
             self._all = self._topics_of(shard)
 
     def _topics_of(self, shard: GroupShard) -> Iterator[_Topic | None]:
@@ -233,7 +237,7 @@ class _Group:
             return
         step: list[_Lookup] = []
         size = 0
-        for topic in self._all if self._asked is None else self._asked:
+        for topic in self._all if self._requested is None else self._requested:
             size += 1
             for lookup in self._lookups(topic):
                 if size >= OFFSETS_PER_STEP:
@@ -265,7 +269,7 @@ class _Group:
             found = shard.offsets.fetch(
                 self._group_id, name, topic_id, partitions, require_stable=require_stable
             )
-            responses += [PartitionResponse(*one) for one in found]
+            responses += [PartitionResponse(*fetched) for fetched in found]
 
     def response(self) -> GroupResponse:
         """The group's response, in the form of version 8 and later."""

@@ -29,22 +29,22 @@ def _look_up(
     for topic in request.topics:
         partitions: list[PartitionResponse] = []
         topics.append(TopicResponse(topic.topic, partitions))
-        for asked in topic.partitions:
-            partitions.append(_end_offset(broker, context, topic.topic, asked))
+        for partition in topic.partitions:
+            partitions.append(_end_offset(broker, context, topic.topic, partition))
             if pauses.is_due(CHECK_ITEMS):
                 yield None
     return OffsetForLeaderEpochResponse(topics)
 
 
 def _end_offset(
-    broker: Broker, context: RequestContext, name: str, asked: Any
+    broker: Broker, context: RequestContext, name: str, partition: Any
 ) -> PartitionResponse:
     if not broker.authorizer.allows(context, Operation.DESCRIBE, ResourceType.TOPIC, name):
-        return PartitionResponse(asked.partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        return PartitionResponse(partition.partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     try:
-        replica = broker.replicas.leader(name, asked.partition)
-        replica.check_epoch(asked.current_leader_epoch)
-    except ApiError as refusal:
-        return PartitionResponse(asked.partition, refusal.code)
-    epoch, end_offset = replica.log.end_offset_for_epoch(asked.leader_epoch)
-    return PartitionResponse(asked.partition, 0, epoch, end_offset)
+        replica = broker.replicas.leader(name, partition.partition)
+        replica.check_epoch(partition.current_leader_epoch)
+    except ApiError as error:
+        return PartitionResponse(partition.partition, error.code)
+    epoch, end_offset = replica.log.end_offset_for_epoch(partition.leader_epoch)
+    return PartitionResponse(partition.partition, 0, epoch, end_offset)

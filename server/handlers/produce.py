@@ -141,21 +141,21 @@ class _Unfinished(NamedTuple):
 
 
 def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
-    asked = request.topic_data
-    if not names_each_once(asked):
-        asked = last_of_each(asked)
+    requested = request.topic_data
+    if not names_each_once(requested):
+        requested = last_of_each(requested)
     verdicts = _NOTHING_TO_VERIFY
     try:
-        if is_transactional(request, asked):
-            found = _verify(broker, context, request, asked)
+        if is_transactional(request, requested):
+            found = _verify(broker, context, request, requested)
             if isinstance(found, Coroutine):
                 context.applied = broker.tasks.future()
-                return _when_verified(broker, context, request, retained(context, asked), found)
+                return _when_verified(broker, context, request, retained(context, requested), found)
             verdicts = found
-    except ApiError as refusal:
-        return _refuse_whole(request, asked, refusal)
+    except ApiError as error:
+        return _refuse_whole(request, requested, error)
     unfinished = _Unfinished([], [], InlineBudget(context.retain), verdicts)
-    topics = run(broker.tasks, _append_all(broker, context, request, asked, unfinished))
+    topics = run(broker.tasks, _append_all(broker, context, request, requested, unfinished))
     if not isinstance(topics, list) or unfinished.opened:
         context.applied = broker.tasks.future()
         return _finish(broker, context, request, topics, unfinished)
@@ -196,7 +196,7 @@ def acknowledge(
 
 
 def _append_all(
-    broker: Broker, context: RequestContext, request: Any, asked: Any, unfinished: _Unfinished
+    broker: Broker, context: RequestContext, request: Any, requested: Any, unfinished: _Unfinished
 ) -> Steps[list[TopicResponse]]:
     """Append what needs no waiting; the response as far as it is known."""
     acks = request.acks
@@ -204,8 +204,8 @@ def _append_all(
     by_id = context.version >= _TOPIC_IDS_SINCE
     topics: list[TopicResponse] = []
     done = 0
-    for topic in asked:
-        name, refusal_code = _resolve(broker, context, topic, by_id)
+    for topic in requested:
+        name, error_code = _resolve(broker, context, topic, by_id)
         partitions: list[PartitionResponse] = []
         for data in topic.partition_data:
             if done == BATCHES_PER_STEP:
@@ -215,8 +215,8 @@ def _append_all(
             done += 1
             partitions.append(
                 append(broker, context, name, data, acks, unfinished)
-                if refusal_code is None
-                else PartitionResponse(data.index, refusal_code)
+                if error_code is None
+                else PartitionResponse(data.index, error_code)
             )
         topics.append(TopicResponse(name, topic.topic_id if by_id else None, partitions))
     return topics
@@ -226,7 +226,7 @@ async def _when_verified(
     broker: Broker,
     context: RequestContext,
     request: Any,
-    asked: Any,
+    requested: Any,
     verdicts: Coroutine[Any, Any, Verdicts],
 ) -> ProduceResponse | BadRequest | None:
     """Append when the transaction coordinator has verified the partitions."""
@@ -234,7 +234,7 @@ async def _when_verified(
     assert applied is not None, "the connection's next request waits for it"
     try:
         unfinished = _Unfinished([], [], InlineBudget(_already_retained), await verdicts)
-        topics = run(broker.tasks, _append_all(broker, context, request, asked, unfinished))
+        topics = run(broker.tasks, _append_all(broker, context, request, requested, unfinished))
     except BaseException:
         applied.set_result(None)
         raise
@@ -292,22 +292,22 @@ def _verify(
     by_id = context.version >= _TOPIC_IDS_SINCE
     writes = []
     for topic in topics:
-        topic_name, refusal_code = _resolve(broker, context, topic, by_id)
-        if refusal_code is None:
+        topic_name, error_code = _resolve(broker, context, topic, by_id)
+        if error_code is None:
             writes += [((topic_name, data.index), data.records) for data in topic.partition_data]
     return verify_writes(broker, name, context.version, writes)
 
 
-def _refuse_whole(request: Any, topics: Any, refusal: ApiError) -> ProduceResponse:
+def _refuse_whole(request: Any, topics: Any, error: ApiError) -> ProduceResponse:
     if request.acks == NO_RESPONSE:
-        raise BadRequest(f"Produce with acks=0 failed: {refusal}")
+        raise BadRequest(f"Produce with acks=0 failed: {error}")
     return ProduceResponse(
         [
             TopicResponse(
                 topic.name,
                 topic.topic_id,
                 [
-                    PartitionResponse(data.index, refusal.code, error_message=refusal.message)
+                    PartitionResponse(data.index, error.code, error_message=error.message)
                     for data in topic.partition_data
                 ],
             )
@@ -415,14 +415,14 @@ def _fail(
     failure: Exception,
 ) -> None:
     """Count a batch that was not appended, and put the error into its response."""
-    refusal = _refusal_of(failure, name, response.index)
+    error = _error_of(failure, name, response.index)
     if (hosted := replica or broker.replicas.find(name, response.index)) is not None:
-        hosted.traffic.refuse(refusal.code, sent_bytes)
-    _refuse(broker, context, name, response, replica, refusal)
+        hosted.traffic.refuse(error.code, sent_bytes)
+    _refuse(broker, context, name, response, replica, error)
     clear_tracebacks(failure)
 
 
-def _refusal_of(failure: Exception, name: str, index: int) -> ApiError:
+def _error_of(failure: Exception, name: str, index: int) -> ApiError:
     """A failure as an error of one partition, which does not affect the request's others."""
     if isinstance(failure, ApiError):
         return failure
@@ -476,8 +476,8 @@ def _refuse_acks(
     response = PartitionResponse(data.index, ErrorCode.INVALID_REQUIRED_ACKS)
     try:
         broker.replicas.leader(name, data.index)
-    except ApiError as refusal:
-        _refuse(broker, context, name, response, None, refusal)
+    except ApiError as error:
+        _refuse(broker, context, name, response, None, error)
     return response
 
 
@@ -487,31 +487,28 @@ def _refuse(
     name: str,
     response: PartitionResponse,
     replica: Replica | None,
-    refusal: ApiError,
+    error: ApiError,
 ) -> None:
-    """Put a refusal into a partition's response, and log the reason: like Apache Kafka, the
+    """Put an error into a partition's response, and log the reason: like Apache Kafka, the
     response has a message only for records refused one by one."""
-    response.error_code = refusal.code
+    response.error_code = error.code
     if replica is not None:
         broker.replicas.refusals.line(
             "refused a batch of %s for %s-%d: %s",
             context.peer.address,
             name,
             response.index,
-            refusal,
+            error,
         )
-        if isinstance(refusal, NotVerified):
-            response.error_message = refusal.message
-        elif refusal.code not in _WITHOUT_LOG_START and not isinstance(refusal, Unacceptable):
+        if isinstance(error, NotVerified):
+            response.error_message = error.message
+        elif error.code not in _WITHOUT_LOG_START and not isinstance(error, Unacceptable):
             response.log_start_offset = replica.log.start_offset
-        if isinstance(refusal, RecordsRefused):
-            response.record_errors = refusal.record_errors
-            response.error_message = refusal.message
-            replica.traffic.keyless += refusal.keyless
-    if (
-        refusal.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-        and context.version >= _CURRENT_LEADER_SINCE
-    ):
+        if isinstance(error, RecordsRefused):
+            response.record_errors = error.record_errors
+            response.error_message = error.message
+            replica.traffic.keyless += error.keyless
+    if error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER and context.version >= _CURRENT_LEADER_SINCE:
         topic = broker.metadata.image.topics.get(name)  # it may have been deleted meanwhile
         known = None if topic is None else topic.partition(response.index)
         if known is not None:

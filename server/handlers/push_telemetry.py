@@ -36,6 +36,6 @@ async def _receive(
     assert broker.telemetry is not None
     try:
         await broker.telemetry.ingest(instance, context.client_id, codec, data)
-    except ApiError as refusal:
-        return PushTelemetryResponse(refusal.code)
+    except ApiError as error:
+        return PushTelemetryResponse(error.code)
     return PushTelemetryResponse()

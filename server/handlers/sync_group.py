@@ -24,11 +24,11 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     group_id = request.group_id
     check_group(broker, context, Operation.READ, group_id)
-    asked = _asked(context.version, request)
-    return broker.groups.call(group_id, partial(_call_shard, asked))
+    sync_request = _sync_request(context.version, request)
+    return broker.groups.call(group_id, partial(_call_shard, sync_request))
 
 
-def _asked(version: int, request: Any) -> SyncRequest:
+def _sync_request(version: int, request: Any) -> SyncRequest:
     is_named = version >= PROTOCOL_SINCE
     return SyncRequest(
         request.group_id,
@@ -37,11 +37,13 @@ def _asked(version: int, request: Any) -> SyncRequest:
         request.group_instance_id if version >= 3 else None,
         request.protocol_type if is_named else None,
         request.protocol_name if is_named else None,
-        {one.member_id: one.assignment for one in request.assignments},
+        {member.member_id: member.assignment for member in request.assignments},
     )
 
 
 def _call_shard(
-    asked: SyncRequest, shard: GroupShard, future: ReplyFuture, now_ms: int
+    sync_request: SyncRequest, shard: GroupShard, future: ReplyFuture, now_ms: int
 ) -> DecisionOrSteps:
-    return shard.classic_requests_for(asked.group_id, now_ms).sync(asked, future, now_ms)
+    return shard.classic_requests_for(sync_request.group_id, now_ms).sync(
+        sync_request, future, now_ms
+    )

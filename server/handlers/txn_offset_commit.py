@@ -152,7 +152,7 @@ def _commit(
 def _group_call(
     context: RequestContext, request: Any, producer: Producer, offsets: Sequence[OffsetToCommit]
 ) -> partial[DecisionOrSteps]:
-    asked = Commit(
+    commit_request = Commit(
         request.group_id,
         request.member_id,
         request.group_instance_id,
@@ -160,10 +160,10 @@ def _group_call(
         context.version,
         offsets,
     )
-    return partial(_call_shard, asked, producer)
+    return partial(_call_shard, commit_request, producer)
 
 
 def _call_shard(
-    asked: Commit, producer: Producer, shard: GroupShard, future: ReplyFuture, now_ms: int
+    commit_request: Commit, producer: Producer, shard: GroupShard, future: ReplyFuture, now_ms: int
 ) -> DecisionOrSteps:
-    return shard.offsets.commit_transactional(asked, producer, future, now_ms)
+    return shard.offsets.commit_transactional(commit_request, producer, future, now_ms)

@@ -36,15 +36,15 @@ async def handle(broker: Broker, context: RequestContext, request: Any) -> Updat
     validate_only = context.version >= _TYPES_SINCE and request.validate_only
     try:
         await broker.features.update(updates, broker.broker_id, validate_only=validate_only)
-    except ApiError as refusal:
+    except ApiError as error:
         reason = (
             "The update failed for all features since the following feature had an error: "
-            f"{refusal.message}"
+            f"{error.message}"
         )
-        return UpdateFeaturesResponse(refusal.code, reason)
+        return UpdateFeaturesResponse(error.code, reason)
     except CoordinationError as failure:
-        error = coordination_failed(failure)
-        return UpdateFeaturesResponse(error.code, error.message)
+        api_error = coordination_failed(failure)
+        return UpdateFeaturesResponse(api_error.code, api_error.message)
     if context.version > _RESULTS_UNTIL:
         return UpdateFeaturesResponse()
     return UpdateFeaturesResponse(
@@ -52,9 +52,9 @@ async def handle(broker: Broker, context: RequestContext, request: Any) -> Updat
     )
 
 
-def _updates(version: int, asked: Iterable[Any]) -> Iterable[Update]:
+def _updates(version: int, feature_updates: Iterable[Any]) -> Iterable[Update]:
     """In the version with only an allow-downgrade flag, Apache Kafka 4.3 takes every update for an
     upgrade."""
-    for one in asked:
-        how = one.upgrade_type if version >= _TYPES_SINCE else UpgradeType.UPGRADE
-        yield Update(one.feature, one.max_version_level, how)
+    for update in feature_updates:
+        upgrade_type = update.upgrade_type if version >= _TYPES_SINCE else UpgradeType.UPGRADE
+        yield Update(update.feature, update.max_version_level, upgrade_type)

@@ -63,18 +63,18 @@ async def alter(
     validate_only: bool,
 ) -> list[AlterOutcome]:
     """An outcome for each alteration; NONE means that the change is in force on this broker."""
-    times = Counter((one.kind, one.name) for one in alterations)
+    times = Counter((alteration.kind, alteration.name) for alteration in alterations)
     outcomes: dict[int, AlterOutcome] = {}
-    for index, one in enumerate(alterations):
+    for index, alteration in enumerate(alterations):
         if index % RESOURCES_PER_STEP == RESOURCES_PER_STEP - 1:
             await broker.tasks.sleep(0)
         try:
-            if times[one.kind, one.name] > 1:
+            if times[alteration.kind, alteration.name] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-            if _begin(broker, context, one, validate_only):
+            if _begin(broker, context, alteration, validate_only):
                 outcomes[index] = AlterOutcome()
-        except ApiError as refusal:
-            outcomes[index] = AlterOutcome(refusal.code, refusal.message)
+        except ApiError as error:
+            outcomes[index] = AlterOutcome(error.code, error.message)
     rest = [index for index in range(len(alterations)) if index not in outcomes]
     # As in Apache Kafka's controller, an unknown operation fails all resources of the request.
     if any(alterations[index].has_unknown_op for index in rest):
@@ -94,49 +94,57 @@ async def alter(
 
 
 async def _outcome(
-    broker: Broker, context: RequestContext, one: Alteration, validate_only: bool
+    broker: Broker, context: RequestContext, alteration: Alteration, validate_only: bool
 ) -> AlterOutcome:
     """The outcome of storing one resource; a failure does not affect the others."""
     try:
-        await _store(broker, context, one, validate_only)
-    except ApiError as refusal:
-        return AlterOutcome(refusal.code, refusal.message)
-    except CoordinationError as failure:
-        error = coordination_failed(failure)
+        await _store(broker, context, alteration, validate_only)
+    except ApiError as error:
         return AlterOutcome(error.code, error.message)
+    except CoordinationError as failure:
+        api_error = coordination_failed(failure)
+        return AlterOutcome(api_error.code, api_error.message)
     except Exception:
-        name = one_line(one.name)
-        logger.exception("can't change configs of %s %s", ConfigResourceType(one.kind).name, name)
+        name = one_line(alteration.name)
+        logger.exception(
+            "can't change configs of %s %s", ConfigResourceType(alteration.kind).name, name
+        )
         return AlterOutcome(ErrorCode.UNKNOWN_SERVER_ERROR)
     return AlterOutcome()
 
 
-def _begin(broker: Broker, context: RequestContext, one: Alteration, validate_only: bool) -> bool:
+def _begin(
+    broker: Broker, context: RequestContext, alteration: Alteration, validate_only: bool
+) -> bool:
     """Make the checks that need no stored configs. True if the alteration is finished by then, as
     for logger levels. ApiError."""
-    one.check_form()
-    if one.kind == ConfigResourceType.BROKER_LOGGER and not one.replaces:
+    alteration.check_form()
+    if alteration.kind == ConfigResourceType.BROKER_LOGGER and not alteration.replaces:
         authorize(
-            broker, context, Operation.ALTER_CONFIGS, ConfigResourceType.BROKER_LOGGER, one.name
+            broker,
+            context,
+            Operation.ALTER_CONFIGS,
+            ConfigResourceType.BROKER_LOGGER,
+            alteration.name,
         )
-        _check_node(broker, one.name, "Unexpected node id. Expected")
-        if one.has_unknown_op:
+        _check_node(broker, alteration.name, "Unexpected node id. Expected")
+        if alteration.has_unknown_op:
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
-        broker.logger_levels.alter(one.changes, validate_only=validate_only)
+        broker.logger_levels.alter(alteration.changes, validate_only=validate_only)
         return True
-    if one.kind == ConfigResourceType.BROKER:
-        if one.name:
-            _check_node(broker, one.name, "Unexpected broker id, expected")
-        _check_broker_ops(one)
+    if alteration.kind == ConfigResourceType.BROKER:
+        if alteration.name:
+            _check_node(broker, alteration.name, "Unexpected broker id, expected")
+        _check_broker_ops(alteration)
         stored = broker.topic_configs
-        current = stored.broker(broker.broker_id) if one.name else stored.broker_defaults()
-        _broker_configs(broker, one, current)
-    elif one.kind not in (
+        current = stored.broker(broker.broker_id) if alteration.name else stored.broker_defaults()
+        _broker_configs(broker, alteration, current)
+    elif alteration.kind not in (
         ConfigResourceType.TOPIC,
         ConfigResourceType.GROUP,
         ConfigResourceType.CLIENT_METRICS,
     ):
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {one.kind}")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {alteration.kind}")
     return False
 
 
@@ -150,11 +158,11 @@ def _check_node(broker: Broker, name: str, unexpected: str) -> None:
         raise ApiError(ErrorCode.INVALID_REQUEST, reason)
 
 
-def _check_broker_ops(one: Alteration) -> None:
-    for _, op, _ in one.changes:
+def _check_broker_ops(alteration: Alteration) -> None:
+    for _, op, _ in alteration.changes:
         if op not in OPS:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown operations type {op}")
-    for name, op, _ in one.changes:
+    for name, op, _ in alteration.changes:
         if op not in (AlterOp.APPEND, AlterOp.SUBTRACT):
             continue
         row = broker_row(name)
@@ -167,119 +175,137 @@ def _check_broker_ops(one: Alteration) -> None:
 
 
 async def _store(
-    broker: Broker, context: RequestContext, one: Alteration, validate_only: bool
+    broker: Broker, context: RequestContext, alteration: Alteration, validate_only: bool
 ) -> None:
     """Check the alteration against the stored configs, and store the result."""
-    authorize(broker, context, Operation.ALTER_CONFIGS, ConfigResourceType(one.kind), one.name)
-    if one.kind == ConfigResourceType.TOPIC:
-        await _store_topic(broker, one, validate_only)
-    elif one.kind == ConfigResourceType.BROKER:
-        entity = str(int(one.name)) if one.name else paths.DEFAULT_ENTITY
+    authorize(
+        broker,
+        context,
+        Operation.ALTER_CONFIGS,
+        ConfigResourceType(alteration.kind),
+        alteration.name,
+    )
+    if alteration.kind == ConfigResourceType.TOPIC:
+        await _store_topic(broker, alteration, validate_only)
+    elif alteration.kind == ConfigResourceType.BROKER:
+        entity = str(int(alteration.name)) if alteration.name else paths.DEFAULT_ENTITY
         await broker.config_writer.change(
             (paths.BROKER_CONFIGS, entity),
-            lambda current: _broker_configs(broker, one, current),
+            lambda current: _broker_configs(broker, alteration, current),
             validate_only=validate_only,
         )
-    elif one.kind == ConfigResourceType.GROUP:
-        if not one.name:
+    elif alteration.kind == ConfigResourceType.GROUP:
+        if not alteration.name:
             reason = "Default group resources are not allowed."
             raise ApiError(ErrorCode.INVALID_REQUEST, reason)
         await broker.config_writer.change(
-            (paths.GROUP_CONFIGS, one.name),
-            lambda current: _group_configs(broker, one, current),
+            (paths.GROUP_CONFIGS, alteration.name),
+            lambda current: _group_configs(broker, alteration, current),
             validate_only=validate_only,
         )
         if not validate_only:
-            _warn(f"group {one.name}", one, broker.topic_configs.group(one.name), group_warnings)
+            _warn(
+                f"group {alteration.name}",
+                alteration,
+                broker.topic_configs.group(alteration.name),
+                group_warnings,
+            )
     else:
-        await _store_subscription(broker, one, validate_only)
+        await _store_subscription(broker, alteration, validate_only)
 
 
 def _group_configs(
-    broker: Broker, one: Alteration, current: Mapping[str, str]
+    broker: Broker, alteration: Alteration, current: Mapping[str, str]
 ) -> Mapping[str, str]:
-    wanted = one.applied(current, GROUP)
-    validate_group_configs(wanted, broker.settings)
-    return wanted
+    altered = alteration.applied(current, GROUP)
+    validate_group_configs(altered, broker.settings)
+    return altered
 
 
-async def _store_topic(broker: Broker, one: Alteration, validate_only: bool) -> None:
-    if one.name not in broker.metadata.image.topics:
-        _refuse_topic(broker, one)
+async def _store_topic(broker: Broker, alteration: Alteration, validate_only: bool) -> None:
+    if alteration.name not in broker.metadata.image.topics:
+        _refuse_topic(broker, alteration)
     await broker.config_writer.change(
-        (paths.TOPIC_CONFIGS, one.name),
-        lambda current: _topic_configs(broker, one, current),
+        (paths.TOPIC_CONFIGS, alteration.name),
+        lambda current: _topic_configs(broker, alteration, current),
         validate_only=validate_only,
     )
     if not validate_only:
-        _warn(f"topic {one.name}", one, broker.topic_configs.get(one.name), topic_warnings)
+        _warn(
+            f"topic {alteration.name}",
+            alteration,
+            broker.topic_configs.get(alteration.name),
+            topic_warnings,
+        )
 
 
 def _warn(
     whose: str,
-    one: Alteration,
+    alteration: Alteration,
     configs: Mapping[str, str],
     warnings: Callable[[Mapping[str, str]], list[str]],
 ) -> None:
     """Log the settings of an accepted change that have no effect."""
-    changed = {name: configs[name] for name, _, _ in one.changes if name in configs}
+    changed = {name: configs[name] for name, _, _ in alteration.changes if name in configs}
     for warning in warnings(changed):
         logger.warning("%s: %s", one_line(whose), warning)
 
 
-async def _store_subscription(broker: Broker, one: Alteration, validate_only: bool) -> None:
+async def _store_subscription(broker: Broker, alteration: Alteration, validate_only: bool) -> None:
     configs = broker.topic_configs
 
-    def wanted(current: Mapping[str, str]) -> Mapping[str, str]:
-        found = one.applied(current, {})  # no APPEND or SUBTRACT, as in Apache Kafka
-        validate_subscription(one.name, found)
-        if found and not current and len(configs.subscriptions()) >= SUBSCRIPTIONS_MAX:
+    def decide(current: Mapping[str, str]) -> Mapping[str, str]:
+        altered = alteration.applied(current, {})  # no APPEND or SUBTRACT, as in Apache Kafka
+        validate_subscription(alteration.name, altered)
+        if altered and not current and len(configs.subscriptions()) >= SUBSCRIPTIONS_MAX:
             reason = f"There can be no more than {SUBSCRIPTIONS_MAX} subscriptions."
             raise ApiError(ErrorCode.POLICY_VIOLATION, reason)
-        return found
+        return altered
 
-    if not one.name:
-        wanted({})
+    if not alteration.name:
+        decide({})
     await broker.config_writer.change(
-        (paths.SUBSCRIPTION_CONFIGS, one.name), wanted, validate_only=validate_only
+        (paths.SUBSCRIPTION_CONFIGS, alteration.name), decide, validate_only=validate_only
     )
 
 
 def _topic_configs(
-    broker: Broker, one: Alteration, current: Mapping[str, str]
+    broker: Broker, alteration: Alteration, current: Mapping[str, str]
 ) -> Mapping[str, str]:
-    wanted = one.applied(current, TOPIC)
-    if not one.name:
+    altered = alteration.applied(current, TOPIC)
+    if not alteration.name:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
-    check_topic_name(one.name)
-    validate_topic_configs(wanted, broker.settings)
-    return wanted
+    check_topic_name(alteration.name)
+    validate_topic_configs(altered, broker.settings)
+    return altered
 
 
-def _refuse_topic(broker: Broker, one: Alteration) -> NoReturn:
+def _refuse_topic(broker: Broker, alteration: Alteration) -> NoReturn:
     """Refuse an unknown topic, but report other errors of the request first."""
-    _topic_configs(broker, one, {})
-    reason = f"The topic '{one.name}' does not exist."
+    _topic_configs(broker, alteration, {})
+    reason = f"The topic '{alteration.name}' does not exist."
     raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason)
 
 
 def _broker_configs(
-    broker: Broker, one: Alteration, current: Mapping[str, str]
+    broker: Broker, alteration: Alteration, current: Mapping[str, str]
 ) -> Mapping[str, str]:
-    of_one = bool(one.name)
-    found = (broker_row(change.name) for change in one.changes)
+    of_one = bool(alteration.name)
+    found = (broker_row(change.name) for change in alteration.changes)
     rows = {row.name: row for row in found if row is not None}
     in_force, _ = usable(current, of_one_broker=of_one)
-    wanted = one.applied(in_force, rows)
+    altered = alteration.applied(in_force, rows)
     try:
-        check_size(wanted)
-        check_layer(wanted, of_one_broker=of_one)
+        check_size(altered)
+        check_layer(altered, of_one_broker=of_one)
         now = broker.settings
         dynamic = (
-            replace(now.dynamic, broker=wanted) if of_one else replace(now.dynamic, default=wanted)
+            replace(now.dynamic, broker=altered)
+            if of_one
+            else replace(now.dynamic, default=altered)
         )
         check_change(
-            wanted,
+            altered,
             value_of(effective_given(now.given, now.dynamic)),
             value_of(effective_given(now.given, dynamic)),
         )
@@ -290,4 +316,4 @@ def _broker_configs(
         raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from error
     except ConfigError as error:
         raise ApiError(ErrorCode.INVALID_REQUEST, "; ".join(error.problems)) from error
-    return wanted if in_force == current else one.applied(current, rows)
+    return altered if in_force == current else alteration.applied(current, rows)

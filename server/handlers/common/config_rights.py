@@ -40,8 +40,8 @@ def authorize(
 ) -> None:
     """ApiError if the client may not perform `operation` on the configs of a resource."""
     owner = _OWNERS.get(kind, ResourceType.CLUSTER)
-    asked = CLUSTER_NAME if owner is ResourceType.CLUSTER else name
-    if not broker.authorizer.allows(context, operation, owner, asked):
+    resource_name = CLUSTER_NAME if owner is ResourceType.CLUSTER else name
+    if not broker.authorizer.allows(context, operation, owner, resource_name):
         raise ApiError(*_DENIED[owner])
 
 

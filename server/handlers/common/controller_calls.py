@@ -12,8 +12,8 @@ from kavka.wire.errors import ApiError, ErrorCode
 
 def check_cluster_action(broker: Broker, context: RequestContext) -> None:
     """ApiError unless the principal may act as a broker."""
-    asked = (Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
-    if not broker.authorizer.allows(context, *asked):
+    permission = (Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+    if not broker.authorizer.allows(context, *permission):
         raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 

@@ -44,8 +44,8 @@ class CoordinatorCalls:
         """Make a call; its result is passed to `then`, or its error code to `failed`."""
         try:
             result = call()
-        except ApiError as refusal:
-            failed(refusal.code)
+        except ApiError as error:
+            failed(error.code)
         else:
             if isinstance(result, Awaitable):
                 self._waiting.append((result, then, failed))
@@ -116,8 +116,8 @@ class CoordinatorCalls:
         for future, then, failed in waiting:
             try:
                 result = await future
-            except ApiError as refusal:
-                failed(refusal.code)
+            except ApiError as error:
+                failed(error.code)
             else:
                 then(result)
 

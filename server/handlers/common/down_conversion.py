@@ -70,10 +70,10 @@ async def read_converted(
         await broker.tasks.sleep(0)  # each may take a millisecond, and there may be many
         try:
             converted = await _convert(broker, part, magic)
-        except ApiError as refusal:
+        except ApiError as error:
             topic, index = part.replica.key
-            logger.warning("can't down-convert records of %s-%d: %s", topic, index, refusal)
-            part.response = PartitionResponse(index, refusal.code)
+            logger.warning("can't down-convert records of %s-%d: %s", topic, index, error)
+            part.response = PartitionResponse(index, error.code)
         except (OSError, StorageError) as failure:
             fetch_reading.fail(part, failure)
         else:

@@ -123,21 +123,21 @@ class ValidatedOffsets:
     ) -> None:
         """Validate some partitions of a topic; unknown ones are refused."""
         if known is None:
-            for one in partitions:
-                self._refuse(topic, one.partition_index, why_not)
+            for partition in partitions:
+                self._refuse(topic, partition.partition_index, why_not)
             return
         name, topic_id = known.name, known.topic_id
         _, with_epochs, with_times, *_ = self._shape
-        for one in partitions:
-            index = one.partition_index
+        for partition in partitions:
+            index = partition.partition_index
             if known.partition(index) is None:
                 self._refuse(topic, index, why_not)
                 continue
             accepted.append(index)
             # reading a field that the version does not have is slow
-            epoch = one.committed_leader_epoch if with_epochs else NO_EPOCH
-            at_ms = one.commit_timestamp if with_times else NO_TIME
-            offset, metadata = one.committed_offset, one.committed_metadata
+            epoch = partition.committed_leader_epoch if with_epochs else NO_EPOCH
+            at_ms = partition.commit_timestamp if with_times else NO_TIME
+            offset, metadata = partition.committed_offset, partition.committed_metadata
             self.offsets.append(
                 OffsetToCommit(name, index, offset, epoch, metadata, topic_id, at_ms)
             )
@@ -217,8 +217,8 @@ def commit(
     awaitable of it."""
     try:
         codes = broker.groups.call(group_id, call)
-    except ApiError as refusal:
-        codes = [refusal.code] * len(validated.offsets)
+    except ApiError as error:
+        codes = [error.code] * len(validated.offsets)
     if not isinstance(codes, list):
         return _await_response(broker, context, api, codes, validated)
     return respond(broker.tasks, api, context, validated.response_in_steps(codes))
@@ -233,7 +233,7 @@ async def _await_response(
 ) -> Response:
     try:
         codes = await waiting
-    except ApiError as refusal:
-        codes = [refusal.code] * len(validated.offsets)
+    except ApiError as error:
+        codes = [error.code] * len(validated.offsets)
     made = respond(broker.tasks, api, context, validated.response_in_steps(codes))
     return await made if isinstance(made, Awaitable) else made

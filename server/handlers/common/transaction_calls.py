@@ -39,15 +39,15 @@ def call_coordinator(
     """Call the coordinator of a transactional id. The response that `then` makes of the result, or
     `refused` of the error code (see `client_code`); or an awaitable of it."""
 
-    def failed(refusal: ApiError) -> Response:
-        return refused(client_code(refusal.code, context, fenced_since))
+    def failed(error: ApiError) -> Response:
+        return refused(client_code(error.code, context, fenced_since))
 
     if not transactional_id:
         return refused(ErrorCode.INVALID_REQUEST)
     try:
         result = _call(broker, context, transactional_id, call)
-    except ApiError as refusal:
-        return failed(refusal)
+    except ApiError as error:
+        return failed(error)
     return _await_response(result, then, failed) if isinstance(result, Awaitable) else then(result)
 
 
@@ -58,8 +58,8 @@ async def _await_response(
 ) -> Response:
     try:
         found = await result
-    except ApiError as refusal:
-        return failed(refusal)
+    except ApiError as error:
+        return failed(error)
     return then(found)
 
 

@@ -85,33 +85,33 @@ def verify(
         return dict.fromkeys(sequences, NOT_NEEDED)
     now_ms = broker.clock.now_ms()
     verdicts: dict[TopicPartition, Verdict] = {}
-    asked: list[_Pending] = []
+    pending: list[_Pending] = []
     for place, sequence in sequences.items():
         try:
             producers = broker.replicas.leader(*place).log.producers
             guard = producers.verification(
                 writer.producer_id, sequence, writer.epoch, now_ms, v2=writer.adds
             )
-        except ApiError as refusal:
-            verdicts[place] = NotVerified(refusal.code)
+        except ApiError as error:
+            verdicts[place] = NotVerified(error.code)
             continue
         verdicts[place] = guard
         if guard is not None:
-            asked.append(_Pending(place, producers.verifications, guard))
-    if not asked:
+            pending.append(_Pending(place, producers.verifications, guard))
+    if not pending:
         return verdicts
-    places = [one.place for one in asked]
-    codes: Sequence[int] | Awaitable[Sequence[int]] = _FAILED * len(asked)
+    places = [partition.place for partition in pending]
+    codes: Sequence[int] | Awaitable[Sequence[int]] = _FAILED * len(pending)
     try:
         codes = broker.transactions.verify(
             writer.transactional_id, writer.producer_id, writer.epoch, places, add=writer.adds
         )
     finally:  # also if that fails: the verifications must not stay pending
         if not isinstance(codes, Awaitable):
-            _report_to_logs(writer, asked, codes)
+            _report_to_logs(writer, pending, codes)
     if isinstance(codes, Awaitable):
-        return _await_codes(writer, verdicts, asked, codes)
-    return _add_refusals(writer, verdicts, asked, codes)
+        return _await_codes(writer, verdicts, pending, codes)
+    return _add_refusals(writer, verdicts, pending, codes)
 
 
 class _Pending(NamedTuple):
@@ -125,20 +125,20 @@ class _Pending(NamedTuple):
 async def _await_codes(
     writer: Writer,
     verdicts: dict[TopicPartition, Verdict],
-    asked: Sequence[_Pending],
+    pending: Sequence[_Pending],
     waiting: Awaitable[Sequence[int]],
 ) -> Verdicts:
-    codes: Sequence[int] = _FAILED * len(asked)
+    codes: Sequence[int] = _FAILED * len(pending)
     try:
         codes = await waiting
     finally:
-        _report_to_logs(writer, asked, codes)
-    return _add_refusals(writer, verdicts, asked, codes)
+        _report_to_logs(writer, pending, codes)
+    return _add_refusals(writer, verdicts, pending, codes)
 
 
-def _report_to_logs(writer: Writer, asked: Sequence[_Pending], codes: Sequence[int]) -> None:
+def _report_to_logs(writer: Writer, pending: Sequence[_Pending], codes: Sequence[int]) -> None:
     """Report the results to the partitions' logs."""
-    for (_, verifications, guard), code in zip(asked, codes, strict=True):
+    for (_, verifications, guard), code in zip(pending, codes, strict=True):
         if code:
             is_final = code in _PERMANENT
             verifications.failed(writer.producer_id, guard, is_final=is_final)
@@ -149,10 +149,10 @@ def _report_to_logs(writer: Writer, asked: Sequence[_Pending], codes: Sequence[i
 def _add_refusals(
     writer: Writer,
     verdicts: dict[TopicPartition, Verdict],
-    asked: Sequence[_Pending],
+    pending: Sequence[_Pending],
     codes: Sequence[int],
 ) -> Verdicts:
-    for (place, *_), code in zip(asked, codes, strict=True):
+    for (place, *_), code in zip(pending, codes, strict=True):
         if code == ErrorCode.PRODUCER_FENCED:
             verdicts[place] = NotVerified(ErrorCode.INVALID_PRODUCER_EPOCH)
         elif code == ErrorCode.TRANSACTION_ABORTABLE and not writer.knows_abortable:
@@ -224,8 +224,8 @@ def guard_without_waiting(
     now_ms = broker.clock.now_ms()
     try:
         guard = producers.verification(producer_id, header.base_sequence, epoch, now_ms, v2=False)
-    except ApiError as refusal:
-        if refusal.code == ErrorCode.COORDINATOR_NOT_AVAILABLE:
+    except ApiError as error:
+        if error.code == ErrorCode.COORDINATOR_NOT_AVAILABLE:
             return None  # too many pending: the general path maps the code for producers
         raise
     if guard is not None:
@@ -268,8 +268,8 @@ def _for_producers(writer: Writer, verdicts: Verdicts) -> Verdicts:
     }
 
 
-def _for_producer(writer: Writer, refusal: NotVerified) -> NotVerified:
-    code = refusal.code
+def _for_producer(writer: Writer, verdict: NotVerified) -> NotVerified:
+    code = verdict.code
     if code in _UNKNOWN_TO_PRODUCERS or (
         code == ErrorCode.CONCURRENT_TRANSACTIONS and not writer.adds
     ):
@@ -280,4 +280,4 @@ def _for_producer(writer: Writer, refusal: NotVerified) -> NotVerified:
         )
     if code == ErrorCode.INVALID_TXN_STATE:
         return NotVerified(code, "Partition was not added to the transaction")
-    return refusal
+    return verdict
