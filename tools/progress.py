@@ -180,8 +180,8 @@ def _line(title: str, total: int | None) -> Iterator[_Line]:
     """One below what is printed meanwhile."""
     line = _Line(title, total)
     before = sys.stdout, sys.stderr
-    outputs = [_Above(one, line) if one.isatty() else one for one in before]
-    sys.stdout, sys.stderr = (cast(TextIO, one) for one in outputs)
+    outputs = [_Above(stream, line) if stream.isatty() else stream for stream in before]
+    sys.stdout, sys.stderr = (cast(TextIO, output) for output in outputs)
     _lines.append(line)
     try:
         yield line
@@ -189,9 +189,9 @@ def _line(title: str, total: int | None) -> Iterator[_Line]:
         _lines.remove(line)
         line.end()
         sys.stdout, sys.stderr = before
-        for one in outputs:
-            if isinstance(one, _Above):
-                one.end()
+        for output in outputs:
+            if isinstance(output, _Above):
+                output.end()
 
 
 def _bar(title: str, total: int | None, terminal: TextIO) -> Progress | None:

@@ -14,11 +14,11 @@ from kafka.protocol.broker_version_data import BROKER_API_VERSIONS
 from commands.examining import config_file
 from commands.players import JAVA_CLASSES
 from kavka.testing import Broker
-from kavka.tools.doctor.client_settings import Place, judge_settings
+from kavka.tools.doctor.client_settings import Environment, judge_settings
 from support import java
 from support.java_tools import Tools
 
-PLACE: Final = Place({}, BROKER_API_VERSIONS[4, 3], frozenset())
+PLACE: Final = Environment({}, BROKER_API_VERSIONS[4, 3], frozenset())
 REFUSES: Final = "refuses to start"
 CONFIG: Final = re.compile("ConfigException|Heartbeat must be set lower than the session timeout")
 

@@ -135,7 +135,7 @@ Acls = dict[Pattern, list[Entry]]
 def sorted_acls(found: Iterable[tuple[Pattern, Entry]]) -> Acls:
     """Each once, in order."""
     acls: Acls = {}
-    for pattern, entry in sorted(found, key=lambda one: (_pattern_key(one[0]), one[1].key)):
+    for pattern, entry in sorted(found, key=lambda acl: (_pattern_key(acl[0]), acl[1].key)):
         entries = acls.setdefault(pattern, [])
         if entry not in entries:
             entries.append(entry)
@@ -167,7 +167,7 @@ def patterns(given: Given) -> list[Pattern]:
     return list(dict.fromkeys(found))
 
 
-def asked_acls(given: Given) -> Acls:
+def given_acls(given: Given) -> Acls:
     """What --add and --remove ask for: no entries of a pattern stand for all. Misused, Failed."""
     named = patterns(given)
     acls: Acls = {}

@@ -11,7 +11,7 @@ from kavka.tools.admin.acl_entries import (
     SPECIFIC,
     Acls,
     Entry,
-    asked_acls,
+    given_acls,
     pattern_type,
     patterns,
     sorted_acls,
@@ -111,8 +111,8 @@ def check(given: Given) -> None:
         raise Misused(
             f"A '--resource-pattern-type' value of '{kind}' is not valid when adding acls"
         )
-    asked = asked_acls(given)
-    if given.has("add") and not all(asked.values()):
+    acls = given_acls(given)
+    if given.has("add") and not all(acls.values()):
         raise Misused(
             "You must specify one of: --allow-principal, --deny-principal when trying to add ACLs"
         )
@@ -148,7 +148,7 @@ TOOL: Final = Tool("acls", "List ACLs, add and remove them.", OPTIONS, check, ru
 
 
 async def _add(cluster: ClusterClient, given: Given) -> None:
-    for pattern, entries in asked_acls(given).items():
+    for pattern, entries in given_acls(given).items():
         there = [entry for _, entry in await described(cluster, pattern)]
         for entry in entries:
             if entry in there:
@@ -160,7 +160,7 @@ async def _add(cluster: ClusterClient, given: Given) -> None:
 
 
 async def _remove(cluster: ClusterClient, given: Given) -> None:
-    for pattern, entries in asked_acls(given).items():
+    for pattern, entries in given_acls(given).items():
         question = f"Are you sure you want to delete all ACLs for resource filter `{pattern}`?"
         if entries:
             question = (
@@ -190,10 +190,13 @@ async def _list(cluster: ClusterClient, given: Given) -> None:
     for pattern in (*patterns(given),) or (None,):
         found += await described(cluster, pattern)
     acls = sorted_acls(found)
-    wanted = [Principal(*one) for one in principal_order(principals_of(given.texts("principal")))]
+    principals = [
+        Principal(*principal)
+        for principal in principal_order(principals_of(given.texts("principal")))
+    ]
     form = given.text("output")
     if form in PROGRAM_FORMS:
-        shown = [str(principal) for principal in wanted]
+        shown = [str(principal) for principal in principals]
         rows = [
             (*pattern, *entry)
             for pattern, entries in acls.items()
@@ -201,15 +204,15 @@ async def _list(cluster: ClusterClient, given: Given) -> None:
             if not shown or entry.principal in shown
         ]
         print_rows("acls", COLUMNS, rows, form)
-    elif not wanted:
+    elif not principals:
         _print(acls)
-    for principal in wanted if form not in PROGRAM_FORMS else ():
+    for principal in principals if form not in PROGRAM_FORMS else ():
         print(f"ACLs for principal `{principal}`")
         _print(
             {
                 pattern: own
                 for pattern, entries in acls.items()
-                if (own := [one for one in entries if one.principal == str(principal)])
+                if (own := [entry for entry in entries if entry.principal == str(principal)])
             }
         )
 

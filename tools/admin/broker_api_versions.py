@@ -72,7 +72,9 @@ def check(given: Given) -> None:
 
 async def run(cluster: ClusterClient, given: Given) -> int:
     """Print which versions of each API each broker serves, and which of them can be used."""
-    brokers = node_order((one.node_id, one.host, one.port, one.rack) for one in cluster.brokers)
+    brokers = node_order(
+        (broker.node_id, broker.host, broker.port, broker.rack) for broker in cluster.brokers
+    )
     found = await asyncio.gather(*(_served(cluster, broker_id) for broker_id, *_ in brokers))
     form = given.text("output")
     if form == "json":
@@ -83,17 +85,17 @@ async def run(cluster: ClusterClient, given: Given) -> int:
                 "port": port,
                 "rack": rack,
                 "error": None if isinstance(served, list) else served,
-                "apis": [_row(one) for one in served] if isinstance(served, list) else [],
+                "apis": [_row(api) for api in served] if isinstance(served, list) else [],
             }
             for (broker_id, host, port, rack), served in zip(brokers, found, strict=True)
         ]
         print(json.dumps({"brokers": shown}))
     elif form == "csv":
         rows = [
-            [broker_id, *_row(one).values()]
+            [broker_id, *_row(api).values()]
             for (broker_id, *_), served in zip(brokers, found, strict=True)
             if isinstance(served, list)
-            for one in served
+            for api in served
         ]
         print_csv(COLUMNS, rows)
     else:
@@ -120,20 +122,20 @@ async def _served(cluster: ClusterClient, broker_id: int) -> list[Served] | str:
     if response.error_code:
         return ErrorCode(response.error_code).name
     missing = {
-        key: Served(key, None, None) for key, one in KNOWN.items() if one.is_asked_of_brokers
+        key: Served(key, None, None) for key, api in KNOWN.items() if api.is_asked_of_brokers
     }
     served = {
-        one.api_key: Served(one.api_key, one.min_version, one.max_version)
-        for one in response.api_keys
+        api.api_key: Served(api.api_key, api.min_version, api.max_version)
+        for api in response.api_keys
     }
-    return [one for _, one in sorted({**missing, **served}.items())]
+    return [api for _, api in sorted({**missing, **served}.items())]
 
 
-def _row(one: Served) -> dict[str, Any]:
+def _row(api: Served) -> dict[str, Any]:
     return {
-        "api": one.name,
-        "key": one.key,
-        "lowest": one.lowest,
-        "highest": one.highest,
-        "usable": one.usable,
+        "api": api.name,
+        "key": api.key,
+        "lowest": api.lowest,
+        "highest": api.highest,
+        "usable": api.usable,
     }

@@ -101,19 +101,21 @@ async def describe(cluster: ClusterClient, found: Entities, report: Report) -> N
         )
 
 
-async def alter(cluster: ClusterClient, found: Entities, wanted: Changes) -> None:
+async def alter(cluster: ClusterClient, found: Entities, config_changes: Changes) -> None:
     """Set and remove quotas of one entity, all or none. Failed."""
     before = await _quotas(cluster, found)
     kept = next(iter(before.values())) if before else {}
-    unknown = [name for name in wanted.deleted if name not in kept]
+    unknown = [name for name in config_changes.deleted if name not in kept]
     if unknown:
         raise Failed(f"Invalid config(s): {','.join(unknown)}")
     named = [
         NamedEntity(KINDS[kind], None if name == DEFAULT else name)
         for kind, name in zip(found.types, found.names, strict=True)
     ]
-    operations = [Operation(key, _number(key, value)) for key, value in wanted.added.items()]
-    operations += [Operation(key, 0.0, remove=True) for key in wanted.deleted]
+    operations = [
+        Operation(key, _number(key, value)) for key, value in config_changes.added.items()
+    ]
+    operations += [Operation(key, 0.0, remove=True) for key in config_changes.deleted]
     request = AlterClientQuotasRequest([ChangedEntity(named, operations)])
     response = await cluster.ask(ALTER_CLIENT_QUOTAS, request)
     for entry in response.entries:
@@ -135,7 +137,9 @@ async def _quotas(cluster: ClusterClient, found: Entities) -> dict[Entity, Mappi
     response = await cluster.ask(DESCRIBE_CLIENT_QUOTAS, DescribeClientQuotasRequest(components))
     check_answer(response.error_code, response.error_message)
     by_entity: dict[Entity, Any] = {
-        tuple((one.entity_type, one.entity_name) for one in entry.entity): entry.values
+        tuple(
+            (component.entity_type, component.entity_name) for component in entry.entity
+        ): entry.values
         for entry in response.entries or ()
     }
     return {entity: _values(by_entity[entity]) for entity in entity_order(list(by_entity))}
@@ -150,5 +154,5 @@ def _component(kind: str, name: str | None) -> Component:
 
 
 def _values(found: Sequence[Any]) -> dict[str, float]:
-    by_key = {one.key: one.value for one in found}
+    by_key = {quota.key: quota.value for quota in found}
     return {key: by_key[key] for key in hash_order(by_key, len(by_key))}

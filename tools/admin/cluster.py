@@ -128,14 +128,14 @@ async def _list_endpoints(cluster: ClusterClient, given: Given) -> int:
     kind = "controller" if cluster.of_controllers else "broker"
     rows = [
         {
-            "id": one.broker_id,
-            "host": one.host,
-            "port": one.port,
-            "rack": one.rack,
-            "state": "fenced" if one.is_fenced else "unfenced",
+            "id": broker.broker_id,
+            "host": broker.host,
+            "port": broker.port,
+            "rack": broker.rack,
+            "state": "fenced" if broker.is_fenced else "unfenced",
             "type": kind,
         }
-        for one in await _endpoints(cluster, with_fenced=given.has("include-fenced-brokers"))
+        for broker in await _endpoints(cluster, with_fenced=given.has("include-fenced-brokers"))
     ]
     if given.text("output") == "json":
         print(json.dumps({"endpoints": rows}))
@@ -150,7 +150,7 @@ async def _endpoints(cluster: ClusterClient, *, with_fenced: bool) -> Sequence[A
     request = cluster.describing(with_fenced=with_fenced)
     response = await cluster.ask(describe_cluster.API, request)
     check_answer(response.error_code, response.error_message)
-    by_id = {one.broker_id: one for one in response.brokers}
+    by_id = {broker.broker_id: broker for broker in response.brokers}
     return [by_id[broker_id] for broker_id in number_order(by_id)]
 
 

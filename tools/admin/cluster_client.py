@@ -133,10 +133,10 @@ class ClusterClient:
 
     async def topics_named(self, names: Iterable[str]) -> dict[str, metadata.TopicResponse]:
         """Topics by their names, with an error code where there is no such topic. Failed."""
-        asked = [AskedTopic(name) for name in dict.fromkeys(names)]
-        if not asked:
+        requested = [AskedTopic(name) for name in dict.fromkeys(names)]
+        if not requested:
             return {}
-        response = await self.ask(metadata.API, MetadataRequest(asked))
+        response = await self.ask(metadata.API, MetadataRequest(requested))
         self._note(response, response.brokers)
         return {topic.name or "": topic for topic in response.topics}
 
@@ -233,8 +233,8 @@ class ClusterClient:
                 why = response.error_message or ErrorCode(response.error_code).name
                 raise Failed(f"{client.address} knows no controllers: {why}")
             brokers = [
-                metadata.BrokerResponse(one.broker_id, one.host, one.port, one.rack)
-                for one in response.brokers
+                metadata.BrokerResponse(broker.broker_id, broker.host, broker.port, broker.rack)
+                for broker in response.brokers
             ]
         else:
             response = await client.ask(metadata.API, MetadataRequest([]))
@@ -242,7 +242,7 @@ class ClusterClient:
         self._note(response, brokers)
 
     def _note(self, response: Any, brokers: Iterable[metadata.BrokerResponse]) -> None:
-        found = {one.node_id: one for one in brokers}
+        found = {broker.node_id: broker for broker in brokers}
         if not found:  # those of before are asked again
             raise Failed("the broker knows of no broker yet: is it still starting?")
         self._brokers = found
@@ -298,10 +298,10 @@ def _is_host(text: str) -> bool:
 def addresses_of(bootstrap: str, option: str = SERVER) -> list[tuple[str, int]]:
     """The addresses in the value of --bootstrap-server. Failed if one is nothing like it."""
     found = []
-    for one in bootstrap.split(","):
-        host, _, port = one.strip().rpartition(":")
+    for address in bootstrap.split(","):
+        host, _, port = address.strip().rpartition(":")
         host = host.strip("[]")
         if not _is_host(host) or not port.isdecimal() or not 0 < int(port[:9]) < 65536:
-            raise Failed(f"--{option}: {one.strip()!r} is not HOST:PORT")
+            raise Failed(f"--{option}: {address.strip()!r} is not HOST:PORT")
         found.append((host, int(port)))
     return found

@@ -241,10 +241,10 @@ def reach(bootstrap: str, config: Mapping[str, str] = NO_CONFIG) -> None:
     async def nothing(_: ClusterClient) -> None:
         """It is reached, that is all."""
 
-    asked(bootstrap, config, nothing)
+    ask_cluster(bootstrap, config, nothing)
 
 
-def asked(
+def ask_cluster(
     bootstrap: str, config: Mapping[str, str], ask: Callable[[ClusterClient], Awaitable[T]]
 ) -> T:
     """What `ask` finds out of the cluster that a client with these properties reaches there. For

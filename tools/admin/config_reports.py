@@ -62,15 +62,15 @@ class Report:
         """A line for each config."""
         self._add(entity, configs, [_line(config) for config in configs])
 
-    def one_line(self, entity: EntityName, what: str, configs: Sequence[Config]) -> None:
+    def one_line(self, entity: EntityName, subject: str, configs: Sequence[Config]) -> None:
         """All configs in one line."""
         shown = ", ".join(f"{config.name}={config.value}" for config in configs)
-        self._add(entity, configs, [f"{what} are {shown}"])
+        self._add(entity, configs, [f"{subject} are {shown}"])
 
     def end(self) -> None:
         """Nothing more comes."""
         if self._form == "json":
-            print(json.dumps({"entities": [_document(*one) for one in self._found]}))
+            print(json.dumps({"entities": [_document(*described) for described in self._found]}))
         elif self._form == "csv":
             print_csv(COLUMNS, self._rows())
 
@@ -83,13 +83,21 @@ class Report:
     def _rows(self) -> Iterator[list[object]]:
         for entity, configs in self._found:
             named = ",".join(f"{kind}={name or DEFAULT_TEXT}" for kind, name in entity)
-            for one in configs:
-                sensitive = str(one.is_sensitive).lower()
-                yield [named, one.name, _or_empty(one.value), _or_empty(one.source), sensitive]
+            for config in configs:
+                sensitive = str(config.is_sensitive).lower()
+                yield [
+                    named,
+                    config.name,
+                    _or_empty(config.value),
+                    _or_empty(config.source),
+                    sensitive,
+                ]
 
 
 def _line(config: Config) -> str:
-    synonyms = ", ".join(f"{one.source}:{one.name}={_text(one.value)}" for one in config.synonyms)
+    synonyms = ", ".join(
+        f"{synonym.source}:{synonym.name}={_text(synonym.value)}" for synonym in config.synonyms
+    )
     sensitive = str(config.is_sensitive).lower()
     value = _text(config.value)
     return f"  {config.name}={value} sensitive={sensitive} synonyms={{{synonyms}}}"
@@ -110,12 +118,12 @@ def _document(entity: EntityName, configs: Sequence[Config]) -> Mapping[str, Any
         ],
         "configs": [
             {
-                "name": one.name,
-                "value": one.value,
-                "source": one.source,
-                "sensitive": one.is_sensitive,
-                "synonyms": [synonym._asdict() for synonym in one.synonyms],
+                "name": config.name,
+                "value": config.value,
+                "source": config.source,
+                "sensitive": config.is_sensitive,
+                "synonyms": [synonym._asdict() for synonym in config.synonyms],
             }
-            for one in configs
+            for config in configs
         ],
     }

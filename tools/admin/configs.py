@@ -103,41 +103,43 @@ TOOL: Final = Tool(
 )
 
 
-async def _alter(cluster: ClusterClient, found: Entities, wanted: Changes) -> None:
+async def _alter(cluster: ClusterClient, found: Entities, config_changes: Changes) -> None:
     name = found.name or DEFAULT
     if found.kind not in (USERS, CLIENTS, IPS):
-        await resource_configs.alter(cluster, found, wanted)
-    elif not _names(wanted):
+        await resource_configs.alter(cluster, found, config_changes)
+    elif not _names(config_changes):
         pass
-    elif found.types == [USERS] and OF_USERS_AND_CLIENTS.isdisjoint(_names(wanted)):
-        await scram_credentials.alter(cluster, name, wanted, cluster.random)
+    elif found.types == [USERS] and OF_USERS_AND_CLIENTS.isdisjoint(_names(config_changes)):
+        await scram_credentials.alter(cluster, name, config_changes, cluster.random)
     else:
-        await client_quotas.alter(cluster, found, wanted)
+        await client_quotas.alter(cluster, found, config_changes)
     if name == DEFAULT:
         print(f"Completed updating default config for {found.kind} in the cluster.")
     else:
         print(f"Completed updating config for {singular(found.kind)} {name}.")
 
 
-def _names(wanted: Changes) -> list[str]:
-    return [*wanted.added, *wanted.deleted]
+def _names(config_changes: Changes) -> list[str]:
+    return [*config_changes.added, *config_changes.deleted]
 
 
-def _check_changes(found: Entities, wanted: Changes) -> None:
+def _check_changes(found: Entities, config_changes: Changes) -> None:
     """Refuse what users, clients and addresses can't have."""
-    if len(found.types) > 1 and not _names(wanted):
+    if len(found.types) > 1 and not _names(config_changes):
         raise Misused("There are no configs to add or to delete")
     if found.kind == IPS:
-        _refuse_others(_names(wanted), OF_IPS, f"connection quota configs can be added for '{IPS}'")
+        _refuse_others(
+            _names(config_changes), OF_IPS, f"connection quota configs can be added for '{IPS}'"
+        )
     elif CLIENTS in found.types:
-        for some, verb in ((wanted.added, "added"), (wanted.deleted, "deleted")):
+        for some, verb in ((config_changes.added, "added"), (config_changes.deleted, "deleted")):
             allowed = f"quota configs can be {verb} for '{CLIENTS}'"
             _refuse_others(some, OF_USERS_AND_CLIENTS, allowed)
     elif found.kind == USERS:
-        for some, verb in ((wanted.added, "added"), (wanted.deleted, "deleted")):
+        for some, verb in ((config_changes.added, "added"), (config_changes.deleted, "deleted")):
             allowed = f"quota and SCRAM credential configs can be {verb} for '{USERS}'"
             _refuse_others(some, OF_USERS_AND_CLIENTS | MECHANISMS.keys(), allowed)
-        _check_credentials(found, set(_names(wanted)))
+        _check_credentials(found, set(_names(config_changes)))
 
 
 def _refuse_others(names: Iterable[str], allowed: Iterable[str], text: str) -> None:

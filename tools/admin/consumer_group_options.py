@@ -87,10 +87,10 @@ def check(given: Given) -> None:
     """Refuse what does not go together."""
     actions = [action for action in ACTIONS if given.has(action)]
     if len(actions) != 1:
-        wanted = ", ".join(f"--{action}" for action in ACTIONS)
-        raise Misused(f"Command must include exactly one action: {wanted}")
+        names = ", ".join(f"--{action}" for action in ACTIONS)
+        raise Misused(f"Command must include exactly one action: {names}")
     (action,) = actions
-    _check_places(given, action)
+    _check_actions(given, action)
     if action == "validate-regex":
         return
     given.needs("bootstrap-server")
@@ -113,7 +113,7 @@ def check(given: Given) -> None:
 
 def listed(text: str | None) -> list[str]:
     """What has commas between; none if nothing is given."""
-    return [one.strip() for one in (text or "").split(",")] if text else []
+    return [part.strip() for part in (text or "").split(",")] if text else []
 
 
 def timeout_s(given: Given) -> float:
@@ -122,7 +122,7 @@ def timeout_s(given: Given) -> float:
     return 5.0 if number is None else number / 1000
 
 
-def _check_places(given: Given, action: str) -> None:
+def _check_actions(given: Given, action: str) -> None:
     """Misused where an option belongs to another action."""
     for name, allowed in (
         *((name, ("describe",)) for name in ("members", "offsets", "verbose")),
@@ -149,7 +149,7 @@ def _check_values(given: Given, action: str) -> None:
             )
         if given.text("state") is not None:
             raise Misused("Option [describe] does not take a value for [state]")
-    for name, what, allowed in (("state", "state", STATES), ("type", "types", TYPES)):
+    for name, noun, allowed in (("state", "state", STATES), ("type", "types", TYPES)):
         text = given.text(name)
-        if not {one.lower() for one in listed(text)} <= set(allowed):
-            raise Misused(f"Invalid {what} list '{text}'. Valid {what} are: {', '.join(allowed)}")
+        if not {value.lower() for value in listed(text)} <= set(allowed):
+            raise Misused(f"Invalid {noun} list '{text}'. Valid {noun} are: {', '.join(allowed)}")

@@ -26,9 +26,9 @@ from kavka.tools.admin.group_requests import (
 )
 from kavka.tools.admin.java_errors import IN_FUTURE, Refused
 from kavka.tools.admin.java_order import hash_order
-from kavka.tools.admin.offset_resets import Resets, exported, named_places, number_of
+from kavka.tools.admin.offset_resets import Resets, exported, named_partitions, number_of
 from kavka.tools.admin.options import Given
-from kavka.tools.admin.partition_offsets import Place
+from kavka.tools.admin.partition_offsets import TopicPartition
 from kavka.tools.admin.printing import PROGRAM_FORMS, print_rows, print_table
 from kavka.tools.admin.regexes import reason_against
 from kavka.tools.java_text import length
@@ -65,7 +65,7 @@ async def run(cluster: ClusterClient, given: Given) -> int:
     }
     for name in ("to-offset", "shift-by", "timeout"):
         number_of(given, name)
-    (action,) = (one for one in ACTIONS if given.has(one))
+    (action,) = (option for option in ACTIONS if given.has(option))
     return await actions[action](cluster, given)
 
 
@@ -110,20 +110,20 @@ async def _list(cluster: ClusterClient, given: Given) -> int:
         protocols=CONSUMER_PROTOCOLS,
     )
     if form in PROGRAM_FORMS:
-        rows = [(one.group_id, one.group_type, one.group_state) for one in groups]
+        rows = [(group.group_id, group.group_type, group.group_state) for group in groups]
         print_rows("groups", ("group", "type", "state"), rows, form)
         return 0
-    columns = [("GROUP", [one.group_id for one in groups])]
+    columns = [("GROUP", [group.group_id for group in groups])]
     if given.has("type"):
-        columns.append(("TYPE", [one.group_type or "Unknown" for one in groups]))
+        columns.append(("TYPE", [group.group_type or "Unknown" for group in groups]))
     if given.has("state"):
-        columns.append(("STATE", [one.group_state or "Unknown" for one in groups]))
+        columns.append(("STATE", [group.group_state or "Unknown" for group in groups]))
     names, cells = zip(*columns, strict=True)
     if len(names) == 1:
-        for one in groups:
-            print(one.group_id)
+        for group in groups:
+            print(group.group_id)
         return 0
-    width = 10 + max([15, *(length(one.group_id) for one in groups)])
+    width = 10 + max([15, *(length(group.group_id) for group in groups)])
     print_table([width, 20, 20][: len(names)], [names, *zip(*cells, strict=True)])
     return 0
 
@@ -176,22 +176,30 @@ async def _delete(cluster: ClusterClient, given: Given) -> int:
 
 async def _delete_offsets(cluster: ClusterClient, given: Given) -> int:
     group_id, texts = given.text("group") or "", given.texts("topic")
-    places = [place for text in texts if ":" in text for place in named_places(text)]
-    outcomes: dict[Place, Refused | None] = {}
+    partitions = [
+        topic_partition
+        for text in texts
+        if ":" in text
+        for topic_partition in named_partitions(text)
+    ]
+    outcomes: dict[TopicPartition, Refused | None] = {}
     topics = await cluster.topics_named(text for text in texts if ":" not in text)
     for name, topic in topics.items():
         if topic.error_code:
             outcomes[name, -1] = Refused(topic.error_code)
         else:
-            places += [(name, one.partition_index) for one in topic.partitions]
+            partitions += [(name, partition.partition_index) for partition in topic.partitions]
     top: Refused | None = None
     try:
-        codes = await delete_offsets(cluster, group_id, places, timeout_s(given))
+        codes = await delete_offsets(cluster, group_id, partitions, timeout_s(given))
     except Refused as refused:
         top = refused
-        outcomes |= dict.fromkeys(places, refused)
+        outcomes |= dict.fromkeys(partitions, refused)
     else:
-        refusals = {place: Refused(code) if code else None for place, code in codes.items()}
+        refusals = {
+            topic_partition: Refused(code) if code else None
+            for topic_partition, code in codes.items()
+        }
         top = next(filter(None, refusals.values()), None)
         outcomes |= refusals
     ordered = sorted(outcomes.items(), key=lambda item: f"{item[0][0]}{item[0][1]}")
@@ -234,7 +242,7 @@ async def _reset(cluster: ClusterClient, given: Given) -> int:
     within_s, form = timeout_s(given), given.text("output")
     resets = Resets(cluster, given, within_s)
     chosen = await _chosen(cluster, given)
-    plans: dict[str, Mapping[Place, int]] = {}
+    plans: dict[str, Mapping[TopicPartition, int]] = {}
     for group_id, group in (await describe(cluster, chosen, within_s)).items():
         plans[group_id] = {}
         if isinstance(group, Refused):
@@ -258,7 +266,9 @@ async def _reset(cluster: ClusterClient, given: Given) -> int:
         print(NOT_DONE, file=sys.stderr)
     plans = {group_id: plans[group_id] for group_id in hash_order(plans)}
     rows = [
-        (group_id, *place, new) for group_id, plan in plans.items() for place, new in plan.items()
+        (group_id, *topic_partition, new)
+        for group_id, plan in plans.items()
+        for topic_partition, new in plan.items()
     ]
     if form in PROGRAM_FORMS:
         print_rows("partitions", ("group", "topic", "partition", "newOffset"), rows, form)
@@ -270,7 +280,7 @@ async def _reset(cluster: ClusterClient, given: Given) -> int:
 
 
 def _print_resets(
-    plans: Mapping[str, Mapping[Place, int]], rows: Sequence[tuple[str, str, int, int]]
+    plans: Mapping[str, Mapping[TopicPartition, int]], rows: Sequence[tuple[str, str, int, int]]
 ) -> None:
     print()
     if not plans:

@@ -95,19 +95,27 @@ async def _attempt(
 ) -> list[tuple[str, Outcome]]:
     outcomes: list[tuple[str, Outcome]] = []
     led: defaultdict[tuple[str, int], list[Coordinator]] = defaultdict(list)
-    for one in await _find(cluster, keys, kind):
-        if one.error_code:
-            outcomes.append((one.key, Outcome(one, one.error_code, one.error_message, None)))
+    for coordinator in await _find(cluster, keys, kind):
+        if coordinator.error_code:
+            outcomes.append(
+                (
+                    coordinator.key,
+                    Outcome(coordinator, coordinator.error_code, coordinator.error_message, None),
+                )
+            )
         else:
-            led[one.host, one.port].append(one)
+            led[coordinator.host, coordinator.port].append(coordinator)
 
     async def ask(address: tuple[str, int], some: Sequence[Coordinator]) -> None:
-        by_key = {one.key: one for one in some}
+        by_key = {coordinator.key: coordinator for coordinator in some}
         try:
             response = await cluster.ask_at(*address, api, request(list(by_key)))
         except Failed as failed:
             gone = ErrorCode.COORDINATOR_NOT_AVAILABLE
-            outcomes.extend((one.key, Outcome(one, gone, str(failed), None)) for one in some)
+            outcomes.extend(
+                (coordinator.key, Outcome(coordinator, gone, str(failed), None))
+                for coordinator in some
+            )
             return
         for key, code, text, result in results(response):
             outcomes.append((key, Outcome(by_key[key], code, text, result)))
@@ -124,8 +132,15 @@ async def _find(cluster: ClusterClient, keys: Sequence[str], kind: int) -> list[
     found = []
     for key in keys:
         request = FindCoordinatorRequest(key, kind, [key])
-        one = await cluster.ask(find_coordinator.API, request)
+        coordinator = await cluster.ask(find_coordinator.API, request)
         found.append(
-            Coordinator(key, one.node_id, one.host, one.port, one.error_code, one.error_message)
+            Coordinator(
+                key,
+                coordinator.node_id,
+                coordinator.host,
+                coordinator.port,
+                coordinator.error_code,
+                coordinator.error_message,
+            )
         )
     return found

@@ -13,7 +13,7 @@ from kavka.tools.admin.java_errors import Refused
 from kavka.tools.admin.java_order import partition_order
 from kavka.tools.admin.json_values import is_number
 from kavka.tools.admin.leaders import (
-    Place,
+    TopicPartition,
     by_topic,
     leaders,
     partitions_of,
@@ -74,14 +74,22 @@ async def run(cluster: ClusterClient, given: Given) -> int:
     if is_text:
         print("Executing records delete operation")
     found = await leaders(cluster, offsets)
-    deleted: dict[Place, Deleted] = {place: (None, code) for place, code in found.refused.items()}
+    deleted: dict[TopicPartition, Deleted] = {
+        topic_partition: (None, code) for topic_partition, code in found.refused.items()
+    }
     for some in await asyncio.gather(
-        *(_delete(cluster, broker, places, offsets) for broker, places in found.led.items())
+        *(_delete(cluster, broker, partitions, offsets) for broker, partitions in found.led.items())
     ):
         deleted |= some
     if is_text:
         print("Records delete operation completed:")
-    _print([(*place, *deleted[place]) for place in partition_order(deleted)], given.text("output"))
+    _print(
+        [
+            (*topic_partition, *deleted[topic_partition])
+            for topic_partition in partition_order(deleted)
+        ],
+        given.text("output"),
+    )
     return 0
 
 
@@ -90,34 +98,40 @@ TOOL: Final = Tool(
 )
 
 
-def _offsets(path: str) -> dict[Place, int]:
+def _offsets(path: str) -> dict[TopicPartition, int]:
     document = read_document(path)
     version = document.get("version", VERSION)
     if version != VERSION or not is_number(version, 32):
         raise Failed(f"{path}: Not supported version field value {version}")
     entries = partitions_of(path, document)
-    for one in entries:
-        if not is_number(one.get("offset"), 64):
-            raise Failed(f'{path}: {one} has no "offset" that is a number')
-    refuse_doubles(path, [(one["topic"], one["partition"]) for one in entries])
-    return {(one["topic"], one["partition"]): one["offset"] for one in entries}
+    for entry in entries:
+        if not is_number(entry.get("offset"), 64):
+            raise Failed(f'{path}: {entry} has no "offset" that is a number')
+    refuse_doubles(path, [(entry["topic"], entry["partition"]) for entry in entries])
+    return {(entry["topic"], entry["partition"]): entry["offset"] for entry in entries}
 
 
 async def _delete(
-    cluster: ClusterClient, broker: int, places: Sequence[Place], offsets: Mapping[Place, int]
-) -> dict[Place, Deleted]:
+    cluster: ClusterClient,
+    broker: int,
+    topic_partitions: Sequence[TopicPartition],
+    offsets: Mapping[TopicPartition, int],
+) -> dict[TopicPartition, Deleted]:
     topics = [
-        AskedTopic(topic, [AskedPartition(one, offsets[topic, one]) for one in partitions])
-        for topic, partitions in by_topic(places).items()
+        AskedTopic(
+            topic,
+            [AskedPartition(partition, offsets[topic, partition]) for partition in partitions],
+        )
+        for topic, partitions in by_topic(topic_partitions).items()
     ]
     response = await cluster.ask_broker(broker, delete_records.API, DeleteRecordsRequest(topics))
     return {
-        (topic.name, one.partition_index): (
-            None if one.error_code else one.low_watermark,
-            one.error_code,
+        (topic.name, partition.partition_index): (
+            None if partition.error_code else partition.low_watermark,
+            partition.error_code,
         )
         for topic in response.topics
-        for one in topic.partitions
+        for partition in topic.partitions
     }
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from kavka.tools.admin.cluster_client import ClusterClient
-from kavka.tools.admin.partition_offsets import Place, ask_leaders
+from kavka.tools.admin.partition_offsets import TopicPartition, ask_leaders
 from kavka.wire.apis import offset_for_leader_epoch
 from kavka.wire.apis.offset_for_leader_epoch import PartitionResponse
 from kavka.wire.message import message
@@ -39,31 +39,36 @@ class OffsetForLeaderEpochRequest:
 
 
 async def epoch_ends(
-    cluster: ClusterClient, epochs: Mapping[Place, int], within_s: float
-) -> dict[Place, int]:
+    cluster: ClusterClient, epochs: Mapping[TopicPartition, int], within_s: float
+) -> dict[TopicPartition, int]:
     """The offset behind the last record of each partition's epoch and of those before it, UNKNOWN
     where the leader knows neither, or does not say; asked again while leaders change. Refused if a
     topic is not there, Failed."""
-    found: dict[Place, int] = {}
+    found: dict[TopicPartition, int] = {}
 
-    def take(place: Place, one: PartitionResponse) -> None:
-        found[place] = UNKNOWN if one.error_code else one.end_offset
+    def take(topic_partition: TopicPartition, answer: PartitionResponse) -> None:
+        found[topic_partition] = UNKNOWN if answer.error_code else answer.end_offset
 
     await ask_leaders(
-        cluster, epochs, within_s, lambda leader, led: _asked(cluster, leader, led, epochs), take
+        cluster, epochs, within_s, lambda leader, led: _ask(cluster, leader, led, epochs), take
     )
     return found
 
 
-async def _asked(
-    cluster: ClusterClient, leader: int, places: Sequence[Place], epochs: Mapping[Place, int]
-) -> dict[Place, PartitionResponse]:
+async def _ask(
+    cluster: ClusterClient,
+    leader: int,
+    partitions: Sequence[TopicPartition],
+    epochs: Mapping[TopicPartition, int],
+) -> dict[TopicPartition, PartitionResponse]:
     topics: defaultdict[str, list[AskedPartition]] = defaultdict(list)
-    for place in places:
-        topic, partition = place
-        topics[topic].append(AskedPartition(partition, ANY_EPOCH, epochs[place]))
-    request = OffsetForLeaderEpochRequest(CONSUMER, [AskedTopic(*one) for one in topics.items()])
+    for topic_partition in partitions:
+        topic, partition = topic_partition
+        topics[topic].append(AskedPartition(partition, ANY_EPOCH, epochs[topic_partition]))
+    request = OffsetForLeaderEpochRequest(CONSUMER, [AskedTopic(*item) for item in topics.items()])
     response = await cluster.ask_broker(leader, offset_for_leader_epoch.API, request)
     return {
-        (topic.topic, one.partition): one for topic in response.topics for one in topic.partitions
+        (topic.topic, partition.partition): partition
+        for topic in response.topics
+        for partition in topic.partitions
     }

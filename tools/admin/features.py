@@ -78,15 +78,19 @@ def print_mapping(given: Given) -> int:
     """The features of a release. Failed."""
     release = given.text("release-version") or METADATA_VERSIONS[LATEST]
     level = metadata_level(release)
-    levels = {METADATA: level} | {one.name: one.default(level) for one in FEATURES}
+    levels = {METADATA: level} | {feature.name: feature.default(level) for feature in FEATURES}
     form = given.text("output")
     if form == "json":
         print(json.dumps({"features": levels}))
     elif form == "csv":
         print_csv(("feature", "level"), levels.items())
     else:
-        for name, one in levels.items():
-            print(f"{name}={one} ({release})" if name == METADATA else f"{name}={one}")
+        for name, feature_level in levels.items():
+            print(
+                f"{name}={feature_level} ({release})"
+                if name == METADATA
+                else f"{name}={feature_level}"
+            )
     return 0
 
 
@@ -122,7 +126,7 @@ def _needed(name: str, level: int) -> int | None:
         if level not in METADATA_VERSIONS:
             raise Failed(f"Unknown metadata.version {level}")
         return None
-    feature = next((one for one in FEATURES if one.name == name), None)
+    feature = next((known for known in FEATURES if known.name == name), None)
     if feature is None:
         raise Failed(f"Unknown feature: {name}")
     if not 0 <= level < len(feature.since):
@@ -187,11 +191,11 @@ async def _describe(cluster: ClusterClient, given: Given) -> int:
         response = await cluster.ask_broker(node_id, api_versions.API, ApiVersionsRequest())
     if response.error_code:
         raise Refused(response.error_code)
-    levels = {one.name: one.max_version_level for one in response.finalized_features}
+    levels = {feature.name: feature.max_version_level for feature in response.finalized_features}
     epoch = response.finalized_features_epoch
     rows = [
-        (one.name, one.min_version, one.max_version, levels.get(one.name, 0), epoch)
-        for one in sorted(response.supported_features, key=lambda one: str(one.name))
+        (feature.name, feature.min_version, feature.max_version, levels.get(feature.name, 0), epoch)
+        for feature in sorted(response.supported_features, key=lambda feature: str(feature.name))
     ]
     form = given.text("output")
     if form in PROGRAM_FORMS:
@@ -230,7 +234,7 @@ async def _update(cluster: ClusterClient, given: Given, action: str) -> int:
         lambda response: [response.error_code],
     )
     errors: dict[str, tuple[int, str | None]] = {
-        one.feature: (one.error_code, one.error_message) for one in response.results
+        result.feature: (result.error_code, result.error_message) for result in response.results
     }
     if response.error_code:
         errors = {name: (response.error_code, response.error_message) for name in levels}
@@ -244,10 +248,10 @@ def _levels(given: Given, action: str) -> dict[str, int]:
         if metadata is not None or given.has("feature"):
             raise Failed("Can not specify `release-version` with other feature flags.")
         level = metadata_level(release)
-        defaults = {one.name: one.default(level) for one in FEATURES}
+        defaults = {feature.name: feature.default(level) for feature in FEATURES}
         is_upgrade = action == "upgrade"
         return {METADATA: level} | {
-            name: one for name, one in defaults.items() if one or not is_upgrade
+            name: default for name, default in defaults.items() if default or not is_upgrade
         }
     levels = {}
     if metadata is not None:
@@ -293,10 +297,10 @@ def _print_outcome(
         code, text = errors.get(name, (ErrorCode.NONE, None))
         if code:
             failures += 1
-            asked = (
+            operation = (
                 f"disable {name}" if action == "disable" else f"{action} {name} to {levels[name]}"
             )
-            print(f"{'Can not' if is_dry else 'Could not'} {asked}. {Refused(code, text)}")
+            print(f"{'Can not' if is_dry else 'Could not'} {operation}. {Refused(code, text)}")
         else:
             done = "disabled." if action == "disable" else f"{action}d to {levels[name]}."
             print(f"{name} {'can be' if is_dry else 'was'} {done}")

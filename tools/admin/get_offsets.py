@@ -10,7 +10,7 @@ from kavka.tools.admin.cluster_client import ClusterClient
 from kavka.tools.admin.command import Tool
 from kavka.tools.admin.errors import Failed, Misused
 from kavka.tools.admin.options import Given, Option, is_whole
-from kavka.tools.admin.partition_offsets import Place, ask_offsets
+from kavka.tools.admin.partition_offsets import TopicPartition, ask_offsets
 from kavka.tools.admin.printing import PROGRAM_FORMS, print_rows
 from kavka.tools.admin.topic_names import ANY, Takes, any_rule, name_pattern
 from kavka.wire.apis import list_offsets
@@ -58,25 +58,25 @@ async def run(cluster: ClusterClient, given: Given) -> int:
     """Print TOPIC:PARTITION:OFFSET for each partition that has such an offset."""
     takes = _takes(given)
     leaders = {
-        (topic.name or "", one.partition_index): one.leader_id
+        (topic.name or "", partition.partition_index): partition.leader_id
         for topic in await cluster.topics(with_internal=not given.has("exclude-internal-topics"))
-        for one in topic.partitions
-        if takes(topic.name or "", one.partition_index)
+        for partition in topic.partitions
+        if takes(topic.name or "", partition.partition_index)
     }
     if not leaders:
         raise Failed(
             "Error occurred: Could not match any topic-partitions with the specified filters"
         )
-    led = {place: leader for place, leader in leaders.items() if leader >= 0}
-    for place in leaders:
-        if place not in led:
-            _skip(place, "it has no leader now")
+    led = {topic_partition: leader for topic_partition, leader in leaders.items() if leader >= 0}
+    for topic_partition in leaders:
+        if topic_partition not in led:
+            _skip(topic_partition, "it has no leader now")
     offsets = {}
-    for place, one in (await ask_offsets(cluster, led, _time(given))).items():
-        if one.error_code:
-            _skip(place, ErrorCode(one.error_code).name)
-        elif one.offset >= 0:
-            offsets[place] = one.offset
+    for topic_partition, answer in (await ask_offsets(cluster, led, _time(given))).items():
+        if answer.error_code:
+            _skip(topic_partition, ErrorCode(answer.error_code).name)
+        elif answer.offset >= 0:
+            offsets[topic_partition] = answer.offset
     _print(sorted(offsets.items(), key=lambda item: f"{item[0][0]}-{item[0][1]}"), given)
     return 0
 
@@ -84,15 +84,15 @@ async def run(cluster: ClusterClient, given: Given) -> int:
 TOOL: Final = Tool("get-offsets", "Print offsets of partitions.", OPTIONS, check, run)
 
 
-def _skip(place: Place, why: str) -> None:
-    topic, partition = place
+def _skip(topic_partition: TopicPartition, why: str) -> None:
+    topic, partition = topic_partition
     print(
         f"Skip getting offsets for topic-partition {topic}-{partition} due to error: {why}",
         file=sys.stderr,
     )
 
 
-def _print(offsets: Iterable[tuple[Place, int]], given: Given) -> None:
+def _print(offsets: Iterable[tuple[TopicPartition, int]], given: Given) -> None:
     rows = [(topic, partition, offset) for (topic, partition), offset in offsets]
     columns = ("topic", "partition", "offset")
     form = given.text("output")

@@ -10,7 +10,7 @@ from kavka.tools.admin.coordinators import Outcome, ask_coordinators
 from kavka.tools.admin.errors import Failed
 from kavka.tools.admin.java_errors import Refused
 from kavka.tools.admin.java_order import hash_order
-from kavka.tools.admin.partition_offsets import Place
+from kavka.tools.admin.partition_offsets import TopicPartition
 from kavka.tools.admin.requests import ConsumerGroupDescribeRequest, DescribeGroupsRequest
 from kavka.wire.apis import consumer_group_describe, describe_groups
 from kavka.wire.apis.find_coordinator import Coordinator
@@ -30,8 +30,8 @@ class Member(NamedTuple):
     instance_id: str
     client_id: str
     host: str
-    owned: Sequence[Place]
-    target: Sequence[Place] = ()
+    owned: Sequence[TopicPartition]
+    target: Sequence[TopicPartition] = ()
     epoch: int | None = None
     is_upgraded: bool | None = None
 
@@ -52,23 +52,23 @@ async def describe(
     cluster: ClusterClient, group_ids: Iterable[str], within_s: float
 ) -> dict[str, Group | Failed]:
     """Groups in Java's order, or why one can't be described. Failed."""
-    wanted = list(dict.fromkeys(group_ids))
+    requested = list(dict.fromkeys(group_ids))
     found: dict[str, Group | Failed] = {}
-    if wanted and await cluster.serves(consumer_group_describe.API):
-        asked = await ask_coordinators(
+    if requested and await cluster.serves(consumer_group_describe.API):
+        outcomes = await ask_coordinators(
             cluster,
-            wanted,
+            requested,
             consumer_group_describe.API,
             ConsumerGroupDescribeRequest,
             _results,
             within_s=within_s,
         )
-        for group_id, outcome in asked.items():
+        for group_id, outcome in outcomes.items():
             if outcome.code not in _OTHER_PROTOCOL:
                 found[group_id] = _described(outcome, _consumer_group)
-    left = [group_id for group_id in wanted if group_id not in found]
+    left = [group_id for group_id in requested if group_id not in found]
     if left:
-        asked = await ask_coordinators(
+        outcomes = await ask_coordinators(
             cluster,
             left,
             describe_groups.API,
@@ -76,9 +76,9 @@ async def describe(
             _results,
             within_s=within_s,
         )
-        for group_id, outcome in asked.items():
+        for group_id, outcome in outcomes.items():
             found[group_id] = _described(outcome, _classic_group)
-    return {group_id: found[group_id] for group_id in hash_order(wanted)}
+    return {group_id: found[group_id] for group_id in hash_order(requested)}
 
 
 async def describe_all(
@@ -110,19 +110,19 @@ def _described(outcome: Outcome, read: Any) -> Group | Failed:
 def _consumer_group(coordinator: Coordinator, found: Any) -> Group:
     members = [
         Member(
-            one.member_id,
-            one.instance_id or "",
-            one.client_id,
-            one.client_host,
-            _places(one.assignment),
-            _places(one.target_assignment),
-            one.member_epoch,
+            member.member_id,
+            member.instance_id or "",
+            member.client_id,
+            member.client_host,
+            _partitions(member.assignment),
+            _partitions(member.target_assignment),
+            member.member_epoch,
             {
                 consumer_group_describe.CLASSIC_MEMBER: False,
                 consumer_group_describe.CONSUMER_MEMBER: True,
-            }.get(one.member_type),
+            }.get(member.member_type),
         )
-        for one in found.members
+        for member in found.members
     ]
     return Group(
         found.group_id,
@@ -135,7 +135,7 @@ def _consumer_group(coordinator: Coordinator, found: Any) -> Group:
     )
 
 
-def _places(assignment: Any) -> list[Place]:
+def _partitions(assignment: Any) -> list[TopicPartition]:
     return [
         (topic.topic_name, partition)
         for topic in assignment.topic_partitions
@@ -151,18 +151,18 @@ def _classic_group(coordinator: Coordinator, found: Any) -> Group | Failed:
         )
     members = [
         Member(
-            one.member_id,
-            one.group_instance_id or "",
-            one.client_id,
-            one.client_host,
-            _embedded(found.group_id, bytes(one.member_assignment)),
+            member.member_id,
+            member.group_instance_id or "",
+            member.client_id,
+            member.client_host,
+            _embedded(found.group_id, bytes(member.member_assignment)),
         )
-        for one in found.members
+        for member in found.members
     ]
     return Group(found.group_id, found.group_state, found.protocol_data, coordinator, members)
 
 
-def _embedded(group_id: str, data: bytes) -> list[Place]:
+def _embedded(group_id: str, data: bytes) -> list[TopicPartition]:
     """Apache Kafka's ConsumerProtocolAssignment; versions differ in what follows. Failed."""
     if not data:
         return []

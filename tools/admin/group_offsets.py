@@ -10,7 +10,7 @@ from kavka.tools.admin.errors import Failed
 from kavka.tools.admin.group_descriptions import Group
 from kavka.tools.admin.group_requests import Committed, committed_offsets
 from kavka.tools.admin.java_errors import Refused
-from kavka.tools.admin.partition_offsets import Place, leaders_of, offsets_at
+from kavka.tools.admin.partition_offsets import TopicPartition, leaders_of, offsets_at
 from kavka.wire.apis import list_offsets
 
 NOBODY: Final = "-"
@@ -41,29 +41,36 @@ async def progress_of(cluster: ClusterClient, group: Group, within_s: float) -> 
     Failed."""
     try:
         committed = await committed_offsets(cluster, group.group_id, within_s)
-        assigned = {place for member in group.members for place in member.owned}
-        places = [*assigned, *(place for place in committed if place not in assigned)]
-        leaders = await leaders_of(cluster, sorted({topic for topic, _ in places}))
-        led = [place for place in places if leaders.get(place, -1) >= 0]
+        assigned = {topic_partition for member in group.members for topic_partition in member.owned}
+        partitions = [
+            *assigned,
+            *(topic_partition for topic_partition in committed if topic_partition not in assigned),
+        ]
+        leaders = await leaders_of(cluster, sorted({topic for topic, _ in partitions}))
+        led = [
+            topic_partition
+            for topic_partition in partitions
+            if leaders.get(topic_partition, -1) >= 0
+        ]
         ends = await offsets_at(cluster, led, list_offsets.LATEST, within_s)
     except Refused as refused:
         raise Failed(refused.in_future) from refused
     rows: list[Progress] = []
-    for member in sorted(group.members, key=lambda one: len(one.owned), reverse=True):
+    for member in sorted(group.members, key=lambda owner: len(owner.owned), reverse=True):
         who = (member.member_id, member.host, member.client_id)
         rows += _rows(member.owned, committed, ends, who)
-    free = [place for place in committed if place not in assigned]
+    free = [topic_partition for topic_partition in committed if topic_partition not in assigned]
     rows += _rows(free, committed, ends, (NOBODY, NOBODY, NOBODY))
     return rows
 
 
 def _rows(
-    places: Iterable[Place],
-    committed: Mapping[Place, Committed],
-    ends: Mapping[Place, int],
+    partitions: Iterable[TopicPartition],
+    committed: Mapping[TopicPartition, Committed],
+    ends: Mapping[TopicPartition, int],
     who: tuple[str, str, str],
 ) -> Iterator[Progress]:
-    for place in sorted(places):
-        one = committed.get(place)
-        offset, epoch = (one.offset, one.leader_epoch) if one else (None, None)
-        yield Progress(*place, offset, epoch, ends.get(place), *who)
+    for topic_partition in sorted(partitions):
+        found = committed.get(topic_partition)
+        offset, epoch = (found.offset, found.leader_epoch) if found else (None, None)
+        yield Progress(*topic_partition, offset, epoch, ends.get(topic_partition), *who)

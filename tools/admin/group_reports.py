@@ -9,7 +9,7 @@ from typing import Any, Final
 from kavka.tools.admin.errors import Failed
 from kavka.tools.admin.group_descriptions import Group, Member
 from kavka.tools.admin.group_offsets import Progress
-from kavka.tools.admin.partition_offsets import Place
+from kavka.tools.admin.partition_offsets import TopicPartition
 from kavka.tools.admin.printing import PROGRAM_FORMS, joined, print_rows, print_table
 from kavka.tools.java_text import length
 
@@ -34,7 +34,9 @@ def print_offsets(groups: Followed, form: str | None, *, verbose: bool) -> None:
             *("group", "topic", "partition", "leaderEpoch", "currentOffset", "logEndOffset"),
             *("lag", "consumerId", "host", "clientId"),
         )
-        rows = [[group.group_id, *_progress(one)] for group, some in groups for one in some]
+        rows = [
+            [group.group_id, *_progress(progress)] for group, some in groups for progress in some
+        ]
         print_rows("partitions", columns, rows, form)
         return
     for group, some in groups:
@@ -50,7 +52,7 @@ def print_members(groups: Iterable[Group], form: str | None, *, verbose: bool) -
             *("assignment", "targetEpoch", "targetAssignment", "upgraded"),
         )
         show = _by_topic if form == "json" else assigned
-        rows = [_member(group, one, show) for group in groups for one in group.members]
+        rows = [_member(group, member, show) for group in groups for member in group.members]
         print_rows("members", columns, rows, form)
         return
     for group in groups:
@@ -72,9 +74,11 @@ def print_states(groups: Iterable[Group], form: str | None, *, verbose: bool) ->
             _print_state(group, verbose=verbose)
 
 
-def assigned(places: Iterable[Place]) -> str:
+def assigned(partitions: Iterable[TopicPartition]) -> str:
     """Partitions by topic: a:0,1;b:0."""
-    return ";".join(sorted(f"{topic}:{joined(some)}" for topic, some in _by_topic(places).items()))
+    return ";".join(
+        sorted(f"{topic}:{joined(some)}" for topic, some in _by_topic(partitions).items())
+    )
 
 
 def _announce(group: Group) -> bool:
@@ -92,10 +96,17 @@ def _announce(group: Group) -> bool:
     return True
 
 
-def _progress(one: Progress) -> list[object]:
+def _progress(progress: Progress) -> list[object]:
     return [
-        *(one.topic, one.partition, one.leader_epoch, one.offset, one.end_offset, one.lag),
-        *(one.member_id, one.host, one.client_id),
+        *(
+            progress.topic,
+            progress.partition,
+            progress.leader_epoch,
+            progress.offset,
+            progress.end_offset,
+            progress.lag,
+        ),
+        *(progress.member_id, progress.host, progress.client_id),
     ]
 
 
@@ -104,7 +115,7 @@ def _print_offsets(group: Group, some: Sequence[Progress], *, verbose: bool) -> 
         *("GROUP", "TOPIC", "PARTITION", "LEADER-EPOCH", "CURRENT-OFFSET", "LOG-END-OFFSET"),
         *("LAG", "CONSUMER-ID", "HOST", "CLIENT-ID"),
     )
-    rows = [[group.group_id, *map(_shown, _progress(one))] for one in some]
+    rows = [[group.group_id, *map(_shown, _progress(progress))] for progress in some]
     widths = [_width(rows, at) for at in range(len(header))]
     widths[2:7] = (10, 15, 15, 15, 15)
     widths[-1] = 0
@@ -115,10 +126,22 @@ def _print_offsets(group: Group, some: Sequence[Progress], *, verbose: bool) -> 
     )
 
 
-def _member(group: Group, one: Member, show: Any) -> list[object]:
+def _member(group: Group, member: Member, show: Any) -> list[object]:
     return [
-        *(group.group_id, one.member_id, one.instance_id or None, one.host, one.client_id),
-        *(one.epoch, show(one.owned), group.target_epoch, show(one.target), one.is_upgraded),
+        *(
+            group.group_id,
+            member.member_id,
+            member.instance_id or None,
+            member.host,
+            member.client_id,
+        ),
+        *(
+            member.epoch,
+            show(member.owned),
+            group.target_epoch,
+            show(member.target),
+            member.is_upgraded,
+        ),
     ]
 
 
@@ -126,24 +149,24 @@ def _print_members(group: Group, members: Sequence[Member], *, verbose: bool) ->
     header = ["GROUP", "CONSUMER-ID", "GROUP-INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS"]
     rows = [
         [
-            *(group.group_id, one.member_id, one.instance_id, one.host, one.client_id),
-            str(len(one.owned)),
+            *(group.group_id, member.member_id, member.instance_id, member.host, member.client_id),
+            str(len(member.owned)),
         ]
-        for one in members
+        for member in members
     ]
     widths = [_width(rows, at) for at in range(len(header))]
     widths[2], widths[5] = _width(rows, 2, 17), 15
-    if not any(one.instance_id for one in members):
+    if not any(member.instance_id for member in members):
         del header[2], widths[2]
         for row in rows:
             del row[2]
     header.append("")  # a space behind the last column
     widths.append(0)
-    more = [_epochs(group, one) if verbose else [] for one in members]
+    more = [_epochs(group, member) if verbose else [] for member in members]
     if verbose:
         header[-1:] = ("CURRENT-EPOCH", "CURRENT-ASSIGNMENT", "TARGET-EPOCH", "TARGET-ASSIGNMENT")
         widths[-1:] = (15, _width(more, 1, 20), 15, _width(more, 3, 20))
-        if {one.is_upgraded for one in members} >= {True, False}:
+        if {member.is_upgraded for member in members} >= {True, False}:
             header.append("UPGRADED")
             widths.append(0)
         else:
@@ -154,13 +177,13 @@ def _print_members(group: Group, members: Sequence[Member], *, verbose: bool) ->
     print_table(widths, (header, *(row + rest for row, rest in zip(rows, more, strict=True))))
 
 
-def _epochs(group: Group, one: Member) -> list[str]:
+def _epochs(group: Group, member: Member) -> list[str]:
     return [
-        _shown(one.epoch),
-        assigned(one.owned) or MISSING,
+        _shown(member.epoch),
+        assigned(member.owned) or MISSING,
         _shown(group.target_epoch),
-        assigned(one.target) or MISSING,
-        MISSING if one.is_upgraded is None else str(one.is_upgraded).lower(),
+        assigned(member.target) or MISSING,
+        MISSING if member.is_upgraded is None else str(member.is_upgraded).lower(),
     ]
 
 
@@ -200,8 +223,8 @@ def _width(rows: Iterable[Sequence[str]], at: int, least: int = LEAST) -> int:
     return max([least, *(length(row[at]) for row in rows)])
 
 
-def _by_topic(places: Iterable[Place]) -> dict[str, list[int]]:
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
-    for topic, partition in sorted(places):
+    for topic, partition in sorted(partitions):
         found.setdefault(topic, []).append(partition)
     return found

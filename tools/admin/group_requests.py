@@ -12,7 +12,7 @@ from kavka.tools.admin.coordinators import Outcome, ask_coordinators
 from kavka.tools.admin.errors import Failed
 from kavka.tools.admin.java_errors import Refused
 from kavka.tools.admin.java_order import hash_order
-from kavka.tools.admin.partition_offsets import Place
+from kavka.tools.admin.partition_offsets import TopicPartition
 from kavka.tools.admin.requests import ListGroupsRequest
 from kavka.wire.apis import delete_groups, list_groups, offset_commit, offset_delete, offset_fetch
 from kavka.wire.apis.list_groups import ListedGroup
@@ -144,76 +144,83 @@ async def listed_groups(
 
 async def committed_offsets(
     cluster: ClusterClient, group_id: str, within_s: float
-) -> dict[Place, Committed]:
+) -> dict[TopicPartition, Committed]:
     """A group's offsets. Refused, Failed."""
     request = OffsetFetchRequest(group_id, [FetchGroup(group_id)])
 
     def results(response: Any) -> Iterable[tuple[str, int, None, Any]]:
-        one = response.groups[0] if response.groups else response
-        yield group_id, one.error_code, None, one.topics
+        group = response.groups[0] if response.groups else response
+        yield group_id, group.error_code, None, group.topics
 
-    asked = await _ask_one(cluster, group_id, FETCH_BY_NAME, request, results, within_s)
-    _check(asked)
+    outcome = await _ask_one(cluster, group_id, FETCH_BY_NAME, request, results, within_s)
+    _check(outcome)
     return {
-        (topic.name, one.partition_index): Committed(
-            one.committed_offset,
-            one.committed_leader_epoch if one.committed_leader_epoch >= 0 else None,
-            one.metadata or "",
+        (topic.name, partition.partition_index): Committed(
+            partition.committed_offset,
+            partition.committed_leader_epoch if partition.committed_leader_epoch >= 0 else None,
+            partition.metadata or "",
         )
-        for topic in asked.result
-        for one in topic.partitions
-        if not one.error_code and one.committed_offset >= 0
+        for topic in outcome.result
+        for partition in topic.partitions
+        if not partition.error_code and partition.committed_offset >= 0
     }
 
 
 async def commit_offsets(
-    cluster: ClusterClient, group_id: str, offsets: Mapping[Place, int | Committed], within_s: float
+    cluster: ClusterClient,
+    group_id: str,
+    offsets: Mapping[TopicPartition, int | Committed],
+    within_s: float,
 ) -> None:
     """Give a group without members new offsets. Refused, Failed."""
     topics: defaultdict[str, list[CommitPartition]] = defaultdict(list)
-    for (topic, partition), one in offsets.items():
-        offset, metadata = (one, "") if isinstance(one, int) else (one.offset, one.metadata)
+    for (topic, partition), committed in offsets.items():
+        offset, metadata = (
+            (committed, "")
+            if isinstance(committed, int)
+            else (committed.offset, committed.metadata)
+        )
         new = CommitPartition(partition, offset, committed_metadata=metadata)
         topics[topic].append(new)
-    request = OffsetCommitRequest(group_id, [CommitTopic(*one) for one in topics.items()])
+    request = OffsetCommitRequest(group_id, [CommitTopic(*item) for item in topics.items()])
 
     def results(response: Any) -> Iterable[tuple[str, int, None, Any]]:
         failed = [
-            ((topic.name, one.partition_index), one.error_code)
+            ((topic.name, partition.partition_index), partition.error_code)
             for topic in response.topics
-            for one in topic.partitions
-            if one.error_code
+            for partition in topic.partitions
+            if partition.error_code
         ]
         yield group_id, failed[0][1] if failed else ErrorCode.NONE, None, failed
 
-    asked = await _ask_one(cluster, group_id, COMMIT_BY_NAME, request, results, within_s)
-    if asked.result and asked.code:
-        names = ", ".join(f"{topic}-{number}" for (topic, number), _ in asked.result)
+    outcome = await _ask_one(cluster, group_id, COMMIT_BY_NAME, request, results, within_s)
+    if outcome.result and outcome.code:
+        names = ", ".join(f"{topic}-{number}" for (topic, number), _ in outcome.result)
         raise Refused(
-            asked.code,
+            outcome.code,
             f"Failed altering group offsets for the following partitions: [{names}]",
         )
-    _check(asked)
+    _check(outcome)
 
 
 async def delete_offsets(
-    cluster: ClusterClient, group_id: str, places: Iterable[Place], within_s: float
-) -> dict[Place, int]:
+    cluster: ClusterClient, group_id: str, partitions: Iterable[TopicPartition], within_s: float
+) -> dict[TopicPartition, int]:
     """Forget a group's offsets of some partitions: the error code of each. Refused, Failed."""
     topics: defaultdict[str, list[DeletePartition]] = defaultdict(list)
-    for topic, partition in places:
+    for topic, partition in partitions:
         topics[topic].append(DeletePartition(partition))
-    request = OffsetDeleteRequest(group_id, [DeleteTopic(*one) for one in topics.items()])
+    request = OffsetDeleteRequest(group_id, [DeleteTopic(*item) for item in topics.items()])
 
     def results(response: Any) -> Iterable[tuple[str, int, None, Any]]:
         yield group_id, response.error_code, None, response.topics
 
-    asked = await _ask_one(cluster, group_id, offset_delete.API, request, results, within_s)
-    _check(asked)
+    outcome = await _ask_one(cluster, group_id, offset_delete.API, request, results, within_s)
+    _check(outcome)
     return {
-        (topic.name, one.partition_index): one.error_code
-        for topic in asked.result
-        for one in topic.partitions
+        (topic.name, partition.partition_index): partition.error_code
+        for topic in outcome.result
+        for partition in topic.partitions
     }
 
 
@@ -223,8 +230,8 @@ async def delete_all(
     """Delete groups: why each was not, in Java's order. Failed."""
 
     def results(response: Any) -> Iterable[tuple[str, int, None, Any]]:
-        for one in response.results:
-            yield one.group_id, one.error_code, None, one
+        for result in response.results:
+            yield result.group_id, result.error_code, None, result
 
     found = await ask_coordinators(
         cluster, group_ids, delete_groups.API, DeleteGroupsRequest, results, within_s=within_s

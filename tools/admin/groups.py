@@ -46,7 +46,9 @@ async def run(cluster: ClusterClient, given: Given) -> int:
     """Print the groups."""
     found = await listed_groups(cluster, WITHIN_S)
     rows = [
-        (one.group_id, one.group_type, one.protocol_type) for one in found if _takes(given, one)
+        (group.group_id, group.group_type, group.protocol_type)
+        for group in found
+        if _takes(given, group)
     ]
     form = given.text("output")
     if form in PROGRAM_FORMS:
@@ -75,5 +77,5 @@ def _takes(given: Given, group: ListedGroup) -> bool:
         return right_kind and protocol in (None, group.protocol_type)
     if given.has("consumer"):
         return group.protocol_type in CONSUMER_PROTOCOLS or actual == "consumer"
-    wanted = [name for name in ("share", "streams") if given.has(name)]
-    return not wanted or actual in wanted
+    kinds = [name for name in ("share", "streams") if given.has(name)]
+    return not kinds or actual in kinds

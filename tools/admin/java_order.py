@@ -60,9 +60,9 @@ def hash_order(keys: Iterable[str], capacity: int = DEFAULT_CAPACITY) -> list[st
     return _order(keys, _hash, capacity)
 
 
-def partition_order(places: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
+def partition_order(partitions: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
     """The same of keys that are topic and partition."""
-    return _order(places, _partition_hash, DEFAULT_CAPACITY)
+    return _order(partitions, _partition_hash, DEFAULT_CAPACITY)
 
 
 def number_order(keys: Iterable[int]) -> list[int]:
@@ -126,7 +126,9 @@ def _order(keys: Iterable[K], hash_of: Callable[[K], int], capacity: int) -> lis
         if count > size * 3 // 4:
             size *= 2
         if size != before:
-            in_buckets = Counter(one & (size - 1) for one in islice(hashes.values(), count))
+            in_buckets = Counter(
+                hash_code & (size - 1) for hash_code in islice(hashes.values(), count)
+            )
     return sorted(hashes, key=lambda key: hashes[key] & (size - 1))
 
 
@@ -152,9 +154,9 @@ def _hash(text: str) -> int:
     return value & WORD
 
 
-def _partition_hash(place: tuple[str, int]) -> int:
+def _partition_hash(topic_partition: tuple[str, int]) -> int:
     """TopicPartition.hashCode, without a sign."""
-    topic, partition = place
+    topic, partition = topic_partition
     return (31 * (31 + partition) + _hash(topic)) & WORD
 
 

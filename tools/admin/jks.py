@@ -50,7 +50,7 @@ class KeyEntry(NamedTuple):
         while len(stream) < len(hidden):
             block = hashlib.sha1(coded + block, usedforsecurity=False).digest()
             stream += block
-        plain = bytes(one ^ other for one, other in zip(hidden, stream, strict=False))
+        plain = bytes(byte ^ mask for byte, mask in zip(hidden, stream, strict=False))
         digest = hashlib.sha1(coded + plain, usedforsecurity=False).digest()
         if not hmac.compare_digest(digest, sealed[-_DIGEST_SIZE:]):
             raise WrongPassword

@@ -11,7 +11,7 @@ from kavka.tools.admin.errors import Failed, Misused
 from kavka.tools.admin.java_errors import Refused, message_of
 from kavka.tools.admin.java_order import partition_order
 from kavka.tools.admin.leaders import (
-    Place,
+    TopicPartition,
     by_topic,
     partitions_of,
     read_document,
@@ -87,21 +87,25 @@ def check(given: Given) -> None:
 async def run(cluster: ClusterClient, given: Given) -> int:
     """Hold the elections, and print what became of them; 1 if one has failed."""
     kind = (given.text("election-type") or "").lower()
-    places = _places(given)
-    asked = None if places is None else [AskedTopic(*one) for one in by_topic(places).items()]
+    partitions = _partitions(given)
+    topics = (
+        None if partitions is None else [AskedTopic(*item) for item in by_topic(partitions).items()]
+    )
     response = await cluster.ask_controller(
         elect_leaders.API,
-        ElectLeadersRequest(TYPES[kind], asked),
+        ElectLeadersRequest(TYPES[kind], topics),
         lambda response: [response.error_code],
     )
     if response.error_code:
         _refuse(ErrorCode(response.error_code))
     found = {
-        (topic.topic, one.partition_id): (one.error_code, one.error_message)
+        (topic.topic, partition.partition_id): (partition.error_code, partition.error_message)
         for topic in response.replica_election_results
-        for one in topic.partition_result
+        for partition in topic.partition_result
     }
-    results = {place: found[place] for place in partition_order(found)}
+    results = {
+        topic_partition: found[topic_partition] for topic_partition in partition_order(found)
+    }
     if given.text("output") in PROGRAM_FORMS:
         _print_for_programs(results, given.text("output"))
     else:
@@ -122,15 +126,17 @@ TOOL: Final = Tool(
 )
 
 
-def _places(given: Given) -> list[Place] | None:
+def _partitions(given: Given) -> list[TopicPartition] | None:
     topic, path = given.text("topic"), given.text(FILE)
     if topic is not None:
         return [(topic, given.number("partition") or 0)]
     if path is None:
         return None
-    places = [(one["topic"], one["partition"]) for one in partitions_of(path, read_document(path))]
-    refuse_doubles(path, places)
-    return places
+    partitions = [
+        (entry["topic"], entry["partition"]) for entry in partitions_of(path, read_document(path))
+    ]
+    refuse_doubles(path, partitions)
+    return partitions
 
 
 def _refuse(code: ErrorCode) -> None:
@@ -150,7 +156,7 @@ def _result(code: int) -> str:
     return "notNeeded" if code == ErrorCode.ELECTION_NOT_NEEDED else "failed"
 
 
-def _print_text(results: Mapping[Place, Outcome], kind: str) -> None:
+def _print_text(results: Mapping[TopicPartition, Outcome], kind: str) -> None:
     for result, said in (
         ("elected", f"Successfully completed leader election ({kind}) for partitions"),
         ("notNeeded", "Valid replica already elected for partitions"),
@@ -162,7 +168,11 @@ def _print_text(results: Mapping[Place, Outcome], kind: str) -> None:
         ]
         if names:
             print(said, ", ".join(names))
-    failed = [place for place, (code, _) in results.items() if _result(code) == "failed"]
+    failed = [
+        topic_partition
+        for topic_partition, (code, _) in results.items()
+        if _result(code) == "failed"
+    ]
     for topic, partition in partition_order(failed):
         print(
             f"Error completing leader election ({kind}) for partition: {topic}-{partition}: "
@@ -170,9 +180,13 @@ def _print_text(results: Mapping[Place, Outcome], kind: str) -> None:
         )
 
 
-def _print_for_programs(results: Mapping[Place, Outcome], form: str | None) -> None:
+def _print_for_programs(results: Mapping[TopicPartition, Outcome], form: str | None) -> None:
     rows = [
-        (*place, _result(code), str(Refused(code, text)) if _result(code) == "failed" else None)
-        for place, (code, text) in results.items()
+        (
+            *topic_partition,
+            _result(code),
+            str(Refused(code, text)) if _result(code) == "failed" else None,
+        )
+        for topic_partition, (code, text) in results.items()
     ]
     print_rows("partitions", COLUMNS, rows, form)

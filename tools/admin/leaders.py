@@ -11,42 +11,46 @@ from kavka.tools.admin.errors import Failed
 from kavka.tools.admin.json_values import first_value, is_number
 from kavka.wire.errors import ErrorCode
 
-Place = tuple[str, int]
+TopicPartition = tuple[str, int]
 """Topic and partition."""
 
 
 class Leaders(NamedTuple):
     """Partitions by the broker that leads them; and why others have none."""
 
-    led: Mapping[int, Sequence[Place]]
-    refused: Mapping[Place, int]
+    led: Mapping[int, Sequence[TopicPartition]]
+    refused: Mapping[TopicPartition, int]
 
 
-async def leaders(cluster: ClusterClient, places: Iterable[Place]) -> Leaders:
+async def leaders(cluster: ClusterClient, topic_partitions: Iterable[TopicPartition]) -> Leaders:
     """Those of these partitions. Failed."""
-    asked = list(places)
-    topics = await cluster.topics_named(topic for topic, _ in asked)
-    led: defaultdict[int, list[Place]] = defaultdict(list)
-    refused: dict[Place, int] = {}
-    for place in asked:
-        topic = topics.get(place[0])
-        partitions = {one.partition_index: one for one in topic.partitions} if topic else {}
-        found = partitions.get(place[1])
+    requested = list(topic_partitions)
+    topics = await cluster.topics_named(topic for topic, _ in requested)
+    led: defaultdict[int, list[TopicPartition]] = defaultdict(list)
+    refused: dict[TopicPartition, int] = {}
+    for topic_partition in requested:
+        topic = topics.get(topic_partition[0])
+        partitions = (
+            {partition.partition_index: partition for partition in topic.partitions}
+            if topic
+            else {}
+        )
+        found = partitions.get(topic_partition[1])
         if topic is not None and topic.error_code:
-            refused[place] = topic.error_code
+            refused[topic_partition] = topic.error_code
         elif found is None:
-            refused[place] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            refused[topic_partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         elif found.leader_id < 0:
-            refused[place] = ErrorCode.LEADER_NOT_AVAILABLE
+            refused[topic_partition] = ErrorCode.LEADER_NOT_AVAILABLE
         else:
-            led[found.leader_id].append(place)
+            led[found.leader_id].append(topic_partition)
     return Leaders(led, refused)
 
 
-def by_topic(places: Iterable[Place]) -> dict[str, list[int]]:
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     """The partitions of each topic."""
     topics: defaultdict[str, list[int]] = defaultdict(list)
-    for topic, partition in places:
+    for topic, partition in partitions:
         topics[topic].append(partition)
     return topics
 
@@ -70,17 +74,19 @@ def partitions_of(path: str, document: Mapping[str, Any]) -> list[dict[str, Any]
     if "partitions" not in document:
         raise Failed(f'{path} is missing the field "partitions"')
     entries = document["partitions"]
-    if not isinstance(entries, list) or not all(isinstance(one, dict) for one in entries):
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise Failed(f'{path}: "partitions" is a list of objects')
-    for one in entries:
-        if not isinstance(one.get("topic"), str) or not is_number(one.get("partition"), 32):
-            raise Failed(f'{path}: {one} has no "topic" as text and "partition" as number')
+    for entry in entries:
+        if not isinstance(entry.get("topic"), str) or not is_number(entry.get("partition"), 32):
+            raise Failed(f'{path}: {entry} has no "topic" as text and "partition" as number')
     return entries
 
 
-def refuse_doubles(path: str, places: Sequence[Place]) -> None:
+def refuse_doubles(path: str, partitions: Sequence[TopicPartition]) -> None:
     """Failed if one is named twice."""
-    doubles = {place for place in places if places.count(place) > 1}
+    doubles = {
+        topic_partition for topic_partition in partitions if partitions.count(topic_partition) > 1
+    }
     if doubles:
         names = ", ".join(sorted(f"{topic}-{partition}" for topic, partition in doubles))
         raise Failed(f"{path} contains duplicate partitions: {names}")

@@ -45,13 +45,13 @@ def check(given: Given) -> None:
 async def run(cluster: ClusterClient, given: Given) -> int:
     """Print the directories, with the replicas in them, of all brokers or some."""
     live = {broker.node_id for broker in cluster.brokers}
-    asked = _brokers(given)
-    if missing := asked - live:
+    requested = _brokers(given)
+    if missing := requested - live:
         raise Failed(
             "ERROR: The given brokers do not exist from --broker-list: "
             f"{joined(sorted(missing))}. Current existent brokers: {joined(sorted(live))}"
         )
-    brokers = sorted(asked or live)
+    brokers = sorted(requested or live)
     form = given.text("output")
     if form not in ("json", "csv"):
         print("Querying brokers for log directories information")
@@ -83,7 +83,7 @@ TOOL: Final = Tool(
 def _brokers(given: Given) -> set[int]:
     text = given.text("broker-list") or ""
     try:
-        return {int(one) for one in text.split(",") if one}
+        return {int(part) for part in text.split(",") if part}
     except ValueError:
         raise Misused(f"--broker-list is of ids with commas between, not {text!r}") from None
 
@@ -91,16 +91,16 @@ def _brokers(given: Given) -> set[int]:
 def _directories(response: Any, topics: Set[str]) -> list[dict[str, Any]]:
     if response.error_code:
         raise Failed(f"the broker answers {ErrorCode(response.error_code).name}")
-    by_path = {one.log_dir: one for one in response.results}
+    by_path = {directory.log_dir: directory for directory in response.results}
     return [_directory(by_path[path], topics) for path in hash_order(by_path)]
 
 
 def _directory(found: Any, topics: Set[str]) -> dict[str, Any]:
     """The keys are in the order of Java's map."""
     replicas = {
-        (topic.name, one.partition_index): one
+        (topic.name, replica.partition_index): replica
         for topic in found.topics
-        for one in topic.partitions
+        for replica in topic.partitions
         if not topics or topic.name in topics
     }
     error = None
@@ -125,15 +125,15 @@ def _directory(found: Any, topics: Set[str]) -> dict[str, Any]:
 def _rows(brokers: list[dict[str, Any]]) -> Iterator[list[Any]]:
     for broker in brokers:
         for directory in broker["logDirs"]:
-            for one in directory["partitions"]:
-                topic, _, partition = one["partition"].rpartition("-")
+            for replica in directory["partitions"]:
+                topic, _, partition = replica["partition"].rpartition("-")
                 yield [
                     broker["broker"],
                     directory["logDir"],
                     directory["error"] or "",
                     topic,
                     partition,
-                    one["size"],
-                    one["offsetLag"],
-                    str(one["isFuture"]).lower(),
+                    replica["size"],
+                    replica["offsetLag"],
+                    str(replica["isFuture"]).lower(),
                 ]

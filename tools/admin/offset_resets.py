@@ -15,7 +15,7 @@ from kavka.tools.admin.group_requests import committed_offsets
 from kavka.tools.admin.java_errors import Refused
 from kavka.tools.admin.java_order import partition_order
 from kavka.tools.admin.options import Given, is_whole
-from kavka.tools.admin.partition_offsets import Place, leaders_of, offsets_at
+from kavka.tools.admin.partition_offsets import TopicPartition, leaders_of, offsets_at
 from kavka.tools.admin.times import duration_ms, time_ms
 from kavka.wire.apis import list_offsets
 from kavka.wire.errors import ErrorCode
@@ -31,7 +31,7 @@ CSV_PLAIN_MAX: Final = 24
 """Apache Kafka quotes what is longer, and what has a character below `CSV_SAFE_FROM`."""
 
 
-def named_places(text: str) -> list[Place]:
+def named_partitions(text: str) -> list[TopicPartition]:
     """The partitions of TOPIC:N,N. Misused."""
     parts = text.rstrip(":").split(":")
     if len(parts) != 2:
@@ -61,50 +61,63 @@ class Resets:
         self._given = given
         self._within_s = within_s
 
-    async def plan(self, group_id: str) -> dict[Place, int]:
+    async def plan(self, group_id: str) -> dict[TopicPartition, int]:
         """The new offset of each partition, in Java's order. Misused, Refused, Failed."""
-        places = await self._places(group_id)
-        await self._check(places)
-        scenario = next((one for one in SCENARIOS if self._given.has(one)), None)
+        partitions = await self._partitions(group_id)
+        await self._check(partitions)
+        scenario = next((option for option in SCENARIOS if self._given.has(option)), None)
         if scenario is None:
-            wanted = ", ".join(f"--{one}" for one in SCENARIOS)
-            raise Misused(f"Option '[reset-offsets]' requires one of these: {wanted}")
+            names = ", ".join(f"--{option}" for option in SCENARIOS)
+            raise Misused(f"Option '[reset-offsets]' requires one of these: {names}")
         text = self._given.text(scenario) or ""
         if scenario == "from-file":
             found = await self._from_file(group_id, text)
         elif scenario in ("to-current", "shift-by"):
-            found = await self._from_current(group_id, places, number_of(self._given, "shift-by"))
+            found = await self._from_current(
+                group_id, partitions, number_of(self._given, "shift-by")
+            )
         elif scenario == "to-offset":
             found = await self._within_range(
-                dict.fromkeys(places, number_of(self._given, scenario) or 0)
+                dict.fromkeys(partitions, number_of(self._given, scenario) or 0)
             )
         else:
-            found = await self._for_time(places, self._time(scenario, text))
-        return {place: found[place] for place in partition_order(found)}
+            found = await self._for_time(partitions, self._time(scenario, text))
+        return {
+            topic_partition: found[topic_partition] for topic_partition in partition_order(found)
+        }
 
-    async def _places(self, group_id: str) -> Sequence[Place]:
+    async def _partitions(self, group_id: str) -> Sequence[TopicPartition]:
         """Those that the command line speaks of."""
         if self._given.has("all-topics"):
             return list(await self._committed(group_id))
         texts = self._given.texts("topic")
         if not texts and not self._given.has("from-file"):
             raise Misused("One of the reset scopes should be defined: --all-topics, --topic")
-        named = [place for text in texts if ":" in text for place in named_places(text)]
+        named = [
+            topic_partition
+            for text in texts
+            if ":" in text
+            for topic_partition in named_partitions(text)
+        ]
         whole = await leaders_of(self._cluster, (text for text in texts if ":" not in text))
         return [*named, *whole]
 
-    async def _check(self, places: Iterable[Place]) -> None:
+    async def _check(self, partitions: Iterable[TopicPartition]) -> None:
         """Failed unless all are there and have leaders."""
         try:
-            leaders = await leaders_of(self._cluster, (topic for topic, _ in places))
+            leaders = await leaders_of(self._cluster, (topic for topic, _ in partitions))
         except Refused as refused:
             raise Failed(refused.in_future) from refused
-        if missing := [place for place in places if place not in leaders]:
+        if missing := [
+            topic_partition for topic_partition in partitions if topic_partition not in leaders
+        ]:
             raise Refused(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                 f'The partitions "{_names(missing)}" do not exist',
             )
-        if idle := [place for place in places if leaders[place] < 0]:
+        if idle := [
+            topic_partition for topic_partition in partitions if leaders[topic_partition] < 0
+        ]:
             raise Refused(
                 ErrorCode.LEADER_NOT_AVAILABLE, f'The partitions "{_names(idle)}" have no leader'
             )
@@ -116,9 +129,15 @@ class Resets:
             return self._cluster.now_ms() - duration_ms(text)
         return list_offsets.EARLIEST if scenario == "to-earliest" else list_offsets.LATEST
 
-    async def _for_time(self, places: Sequence[Place], time: int) -> dict[Place, int]:
-        found = await self._offsets(places, time)
-        late = [place for place in partition_order(places) if found[place] < 0]
+    async def _for_time(
+        self, partitions: Sequence[TopicPartition], time: int
+    ) -> dict[TopicPartition, int]:
+        found = await self._offsets(partitions, time)
+        late = [
+            topic_partition
+            for topic_partition in partition_order(partitions)
+            if found[topic_partition] < 0
+        ]
         for topic, partition in late:
             print(
                 f"\nWarn: Partition {partition} from topic {topic} is empty. "
@@ -127,12 +146,18 @@ class Resets:
         return found | await self._offsets(late, list_offsets.LATEST)
 
     async def _from_current(
-        self, group_id: str, places: Sequence[Place], shift: int | None
-    ) -> dict[Place, int]:
+        self, group_id: str, partitions: Sequence[TopicPartition], shift: int | None
+    ) -> dict[TopicPartition, int]:
         committed = await self._committed(group_id)
-        new = [place for place in places if place not in committed]
+        new = [
+            topic_partition for topic_partition in partitions if topic_partition not in committed
+        ]
         if shift is None:
-            kept = {place: committed[place] for place in places if place in committed}
+            kept = {
+                topic_partition: committed[topic_partition]
+                for topic_partition in partitions
+                if topic_partition in committed
+            }
             return kept | await self._offsets(new, list_offsets.LATEST)
         if new:
             topic, partition = new[0]
@@ -140,49 +165,60 @@ class Resets:
                 f"Cannot shift offset for partition {topic}-{partition} since there is no current "
                 "committed offset"
             )
-        return await self._within_range({place: committed[place] + shift for place in places})
+        return await self._within_range(
+            {topic_partition: committed[topic_partition] + shift for topic_partition in partitions}
+        )
 
-    async def _from_file(self, group_id: str, path: str) -> dict[Place, int]:
+    async def _from_file(self, group_id: str, path: str) -> dict[TopicPartition, int]:
         plans = read_plans(path, self._given.texts("group"))
         if group_id not in plans:
             print_error(f"No reset plan for group {group_id} found")
             return {}
         return await self._within_range(plans[group_id])
 
-    async def _within_range(self, wanted: Mapping[Place, int]) -> dict[Place, int]:
+    async def _within_range(
+        self, targets: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
         """The nearest offsets that there are."""
-        first = await self._offsets(wanted, list_offsets.EARLIEST)
-        end = await self._offsets(wanted, list_offsets.LATEST)
-        found = {place: min(max(wanted[place], first[place]), end[place]) for place in wanted}
+        first = await self._offsets(targets, list_offsets.EARLIEST)
+        end = await self._offsets(targets, list_offsets.LATEST)
+        found = {
+            topic_partition: min(
+                max(targets[topic_partition], first[topic_partition]), end[topic_partition]
+            )
+            for topic_partition in targets
+        }
         for (topic, partition), offset in found.items():
-            asked = wanted[topic, partition]
-            if asked != offset:
-                which = "higher than latest" if asked > offset else "lower than earliest"
+            target = targets[topic, partition]
+            if target != offset:
+                which = "higher than latest" if target > offset else "lower than earliest"
                 print(
-                    f"WARN New offset ({asked}) is {which} offset for topic partition "
+                    f"WARN New offset ({target}) is {which} offset for topic partition "
                     f"{topic}-{partition}. Value will be set to {offset}",
                     file=sys.stderr,
                 )
         return found
 
-    async def _offsets(self, places: Iterable[Place], time: int) -> dict[Place, int]:
+    async def _offsets(
+        self, partitions: Iterable[TopicPartition], time: int
+    ) -> dict[TopicPartition, int]:
         try:
-            return await offsets_at(self._cluster, places, time, self._within_s)
+            return await offsets_at(self._cluster, partitions, time, self._within_s)
         except Refused as refused:
             raise Failed(refused.in_future) from refused
 
-    async def _committed(self, group_id: str) -> dict[Place, int]:
+    async def _committed(self, group_id: str) -> dict[TopicPartition, int]:
         try:
             found = await committed_offsets(self._cluster, group_id, self._within_s)
         except Refused as refused:
             raise Failed(refused.in_future) from refused
-        return {place: one.offset for place, one in found.items()}
+        return {topic_partition: committed.offset for topic_partition, committed in found.items()}
 
 
-def read_plans(path: str, group_ids: Sequence[str]) -> Mapping[str, Mapping[Place, int]]:
+def read_plans(path: str, group_ids: Sequence[str]) -> Mapping[str, Mapping[TopicPartition, int]]:
     """The offsets in a file by group: TOPIC,PARTITION,OFFSET for the one group of the command line,
     or GROUP,TOPIC,PARTITION,OFFSET. Failed."""
-    plans: defaultdict[str, dict[Place, int]] = defaultdict(dict)
+    plans: defaultdict[str, dict[TopicPartition, int]] = defaultdict(dict)
     try:
         with open(path, encoding="utf-8", newline="") as file:
             rows = list(csv.reader(file))
@@ -199,7 +235,7 @@ def read_plans(path: str, group_ids: Sequence[str]) -> Mapping[str, Mapping[Plac
     return plans
 
 
-def exported(plans: Mapping[str, Mapping[Place, int]], *, with_group: bool) -> str:
+def exported(plans: Mapping[str, Mapping[TopicPartition, int]], *, with_group: bool) -> str:
     """Plans as a file that `read_plans` reads."""
     lines = []
     for group_id, plan in plans.items():
@@ -210,11 +246,11 @@ def exported(plans: Mapping[str, Mapping[Place, int]], *, with_group: bool) -> s
 
 
 def _quoted(text: str) -> str:
-    if len(text) <= CSV_PLAIN_MAX and all(one >= CSV_SAFE_FROM for one in text):
+    if len(text) <= CSV_PLAIN_MAX and all(character >= CSV_SAFE_FROM for character in text):
         return text
     escaped = text.replace('"', '""')
     return f'"{escaped}"'
 
 
-def _names(places: Iterable[Place]) -> str:
-    return ",".join(f"{topic}-{partition}" for topic, partition in places)
+def _names(partitions: Iterable[TopicPartition]) -> str:
+    return ",".join(f"{topic}-{partition}" for topic, partition in partitions)

@@ -12,7 +12,7 @@ from kavka.tools.admin.coordinators import Outcome, ask_coordinators
 from kavka.tools.admin.errors import Failed
 from kavka.tools.admin.java_errors import Refused
 from kavka.tools.admin.java_order import long_order
-from kavka.tools.admin.leaders import Leaders, Place, by_topic, leaders
+from kavka.tools.admin.leaders import Leaders, TopicPartition, by_topic, leaders
 from kavka.tools.admin.requests import (
     DescribeProducersRequest,
     DescribeTransactionsRequest,
@@ -40,7 +40,7 @@ PARTITIONS_MAX: Final = 500
 class OpenTransaction(NamedTuple):
     """A transaction that a partition has not seen the end of."""
 
-    place: Place
+    topic_partition: TopicPartition
     producer: ProducerState
 
 
@@ -50,12 +50,14 @@ async def listed(
     """What each broker coordinates. Failed."""
     refused = {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
     async for _ in cluster.attempts(WITHIN_S):
-        ids = [one.node_id for one in cluster.brokers]
-        asked = (cluster.ask_broker(one, list_transactions.API, request) for one in ids)
-        answers = dict(zip(ids, await asyncio.gather(*asked), strict=True))
-        refused = {ErrorCode(one.error_code) for one in answers.values() if one.error_code}
+        ids = [broker.node_id for broker in cluster.brokers]
+        requests = (
+            cluster.ask_broker(broker_id, list_transactions.API, request) for broker_id in ids
+        )
+        answers = dict(zip(ids, await asyncio.gather(*requests), strict=True))
+        refused = {ErrorCode(answer.error_code) for answer in answers.values() if answer.error_code}
         if not refused:
-            return {one: answer.transaction_states for one, answer in answers.items()}
+            return {broker_id: answer.transaction_states for broker_id, answer in answers.items()}
         if refused != {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}:
             break
     raise Refused(min(refused))
@@ -67,7 +69,7 @@ async def described(cluster: ClusterClient, ids: Iterable[str]) -> dict[str, Out
 
     def states(response: Any) -> Iterable[tuple[str, int, str | None, TransactionState]]:
         found: Sequence[TransactionState] = response.transaction_states
-        return ((one.transactional_id, one.error_code, None, one) for one in found)
+        return ((state.transactional_id, state.error_code, None, state) for state in found)
 
     return await ask_coordinators(
         cluster,
@@ -80,48 +82,53 @@ async def described(cluster: ClusterClient, ids: Iterable[str]) -> dict[str, Out
     )
 
 
-def partitions(state: TransactionState) -> list[Place]:
+def partitions(state: TransactionState) -> list[TopicPartition]:
     """Those that a transaction writes to, and that do not have its end yet."""
-    return [(topic.topic, one) for topic in state.topics for one in topic.partitions]
+    return [(topic.topic, partition) for topic in state.topics for partition in topic.partitions]
 
 
 async def producers(
-    cluster: ClusterClient, places: Sequence[Place], broker_id: int | None
-) -> dict[Place, Sequence[ProducerState]]:
+    cluster: ClusterClient, topic_partitions: Sequence[TopicPartition], broker_id: int | None
+) -> dict[TopicPartition, Sequence[ProducerState]]:
     """The active producers of partitions, by their leaders or by one broker. Refused, Failed."""
-    led = Leaders({broker_id: places}, {}) if broker_id is not None else None
-    led = led or await leaders(cluster, places)
+    led = Leaders({broker_id: topic_partitions}, {}) if broker_id is not None else None
+    led = led or await leaders(cluster, topic_partitions)
     for code in led.refused.values():
         raise Refused(code)
-    found: dict[Place, Sequence[ProducerState]] = {}
+    found: dict[TopicPartition, Sequence[ProducerState]] = {}
     for leader, some in led.led.items():
         request = DescribeProducersRequest(
-            [ProducersOfTopic(*one) for one in by_topic(some).items()]
+            [ProducersOfTopic(*item) for item in by_topic(some).items()]
         )
         response = await cluster.ask_broker(leader, describe_producers.API, request)
         for topic in response.topics:
-            for one in topic.partitions:
-                if one.error_code:
-                    raise Refused(one.error_code, one.error_message)
-                found[topic.name, one.partition_index] = one.active_producers
+            for partition in topic.partitions:
+                if partition.error_code:
+                    raise Refused(partition.error_code, partition.error_message)
+                found[topic.name, partition.partition_index] = partition.active_producers
     return found
 
 
 async def long_open(
-    cluster: ClusterClient, places: Sequence[Place], broker_id: int | None, longer_than_ms: int
+    cluster: ClusterClient,
+    topic_partitions: Sequence[TopicPartition],
+    broker_id: int | None,
+    longer_than_ms: int,
 ) -> list[OpenTransaction]:
     """Transactions that have been open for longer than this. Refused, Failed."""
     found = []
-    begins = range(0, len(places), PARTITIONS_MAX)
+    begins = range(0, len(topic_partitions), PARTITIONS_MAX)
     with progress("partitions asked", len(begins)) as step:
         for begin in begins:
-            states = await producers(cluster, places[begin : begin + PARTITIONS_MAX], broker_id)
+            states = await producers(
+                cluster, topic_partitions[begin : begin + PARTITIONS_MAX], broker_id
+            )
             since_ms = cluster.now_ms() - longer_than_ms
             found += [
-                OpenTransaction(place, one)
-                for place, active in states.items()
-                for one in active
-                if one.current_txn_start_offset >= 0 and one.last_timestamp < since_ms
+                OpenTransaction(topic_partition, producer)
+                for topic_partition, active in states.items()
+                for producer in active
+                if producer.current_txn_start_offset >= 0 and producer.last_timestamp < since_ms
             ]
             step()
     return found
@@ -132,8 +139,8 @@ async def hanging(
 ) -> list[OpenTransaction]:
     """Those of them whose end no coordinator is going to write. Failed."""
     by_producer: defaultdict[int, list[OpenTransaction]] = defaultdict(list)
-    for one in candidates:
-        by_producer[one.producer.producer_id].append(one)
+    for candidate in candidates:
+        by_producer[candidate.producer.producer_id].append(candidate)
     if not by_producer:
         return []
     request = ListTransactionsRequest(producer_id_filters=list(by_producer))
@@ -147,7 +154,7 @@ async def hanging(
     return _unexpected(by_producer, expected)
 
 
-def _expected(outcome: Outcome) -> frozenset[Place]:
+def _expected(outcome: Outcome) -> frozenset[TopicPartition]:
     """Where a coordinator is going to write the end."""
     if outcome.code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
         return frozenset()
@@ -157,11 +164,12 @@ def _expected(outcome: Outcome) -> frozenset[Place]:
 
 
 def _unexpected(
-    by_producer: Mapping[int, Sequence[OpenTransaction]], expected: Mapping[int, frozenset[Place]]
+    by_producer: Mapping[int, Sequence[OpenTransaction]],
+    expected: Mapping[int, frozenset[TopicPartition]],
 ) -> list[OpenTransaction]:
     return [
-        one
+        transaction
         for producer_id in long_order(by_producer)
-        for one in by_producer[producer_id]
-        if one.place not in expected.get(producer_id, ())
+        for transaction in by_producer[producer_id]
+        if transaction.topic_partition not in expected.get(producer_id, ())
     ]

@@ -209,7 +209,10 @@ def parse(
         while option.is_list and left and not left[-1].startswith("-"):
             values[name].append(left.pop())
     found = Given(values, in_order)
-    check_form(found, [f"--{one.name}" for one in table if one.text_only and one.name in values])
+    check_form(
+        found,
+        [f"--{offered.name}" for offered in table if offered.text_only and offered.name in values],
+    )
     return found
 
 
@@ -233,7 +236,7 @@ def usage(
     needed = " --bootstrap-server HOST:PORT" if asks else ""
     lines = [summary, "", f"usage: {command}{needed} [options]", ""]
     own = {option.name for option in table}
-    for option in (*table, *(one for one in common if one.name not in own)):
+    for option in (*table, *(other for other in common if other.name not in own)):
         value = f"[{option.value}]" if option.is_optional else option.value
         letter = f"-{option.short}, " if option.name in short else ""
         lines.append(f"  {letter}--{option.name} {value}".rstrip())

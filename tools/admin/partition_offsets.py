@@ -27,7 +27,7 @@ COMMITTED: Final = 1
 NO_EPOCH: Final = -1
 TIMEOUT_MS: Final = 60_000
 
-Place = tuple[str, int]
+TopicPartition = tuple[str, int]
 """Topic and partition."""
 
 
@@ -38,57 +38,70 @@ class Answer(Protocol):
 
 
 T = TypeVar("T", bound=Answer)
-AskBroker: TypeAlias = Callable[[int, Sequence[Place]], Awaitable[Mapping[Place, T]]]
+AskBroker: TypeAlias = Callable[
+    [int, Sequence[TopicPartition]], Awaitable[Mapping[TopicPartition, T]]
+]
 """Asks a broker about partitions that it leads."""
 
 
 async def ask_offsets(
-    cluster: ClusterClient, leaders: Mapping[Place, int], time: int, isolation: int = UNCOMMITTED
-) -> dict[Place, PartitionResponse]:
+    cluster: ClusterClient,
+    leaders: Mapping[TopicPartition, int],
+    time: int,
+    isolation: int = UNCOMMITTED,
+) -> dict[TopicPartition, PartitionResponse]:
     """The answer for each partition, whose leader's id is given. Failed."""
     return await _of_each(
-        leaders, lambda leader, places: _offsets(cluster, leader, places, time, isolation)
+        leaders, lambda leader, partitions: _offsets(cluster, leader, partitions, time, isolation)
     )
 
 
-async def _of_each(leaders: Mapping[Place, int], ask: AskBroker[T]) -> dict[Place, T]:
+async def _of_each(
+    leaders: Mapping[TopicPartition, int], ask: AskBroker[T]
+) -> dict[TopicPartition, T]:
     """What each leader answers about its partitions. Failed."""
-    led_by: defaultdict[int, list[Place]] = defaultdict(list)
-    for place, leader in leaders.items():
-        led_by[leader].append(place)
-    found = await asyncio.gather(*(ask(leader, places) for leader, places in led_by.items()))
-    return {place: one for some in found for place, one in some.items()}
+    led_by: defaultdict[int, list[TopicPartition]] = defaultdict(list)
+    for topic_partition, leader in leaders.items():
+        led_by[leader].append(topic_partition)
+    found = await asyncio.gather(
+        *(ask(leader, partitions) for leader, partitions in led_by.items())
+    )
+    return {topic_partition: answer for some in found for topic_partition, answer in some.items()}
 
 
 async def ask_leaders(
     cluster: ClusterClient,
-    places: Iterable[Place],
+    partitions: Iterable[TopicPartition],
     within_s: float,
     ask: AskBroker[T],
-    take: Callable[[Place, T], None],
+    take: Callable[[TopicPartition, T], None],
 ) -> None:
     """Ask the leaders of partitions, again while they change. `take` gets each answer, but for
     errors that pass. Refused if there is no such topic, Failed."""
-    left, taken = list(places), set[Place]()
+    left, taken = list(partitions), set[TopicPartition]()
     why = ErrorCode.LEADER_NOT_AVAILABLE
     async for _ in cluster.attempts(within_s):
         leaders = await leaders_of(cluster, (topic for topic, _ in left))
-        led = {place: leaders[place] for place in left if leaders.get(place, -1) >= 0}
-        for place, one in (await _of_each(led, ask)).items():
-            code = ErrorCode(one.error_code)
+        led = {
+            topic_partition: leaders[topic_partition]
+            for topic_partition in left
+            if leaders.get(topic_partition, -1) >= 0
+        }
+        for topic_partition, answer in (await _of_each(led, ask)).items():
+            code = ErrorCode(answer.error_code)
             if code.retriable:
                 why = code
             else:
-                take(place, one)
-                taken.add(place)
-        left = [place for place in left if place not in taken]
+                take(topic_partition, answer)
+                taken.add(topic_partition)
+        left = [topic_partition for topic_partition in left if topic_partition not in taken]
         if not left:
             return
     topic, partition = left[0]
     raise Failed(f"no leader of {topic}-{partition} has answered within {within_s:g} s: {why.name}")
 
 
-async def leaders_of(cluster: ClusterClient, topics: Iterable[str]) -> dict[Place, int]:
+async def leaders_of(cluster: ClusterClient, topics: Iterable[str]) -> dict[TopicPartition, int]:
     """The leaders of all partitions of some topics, -1 where there is none. Refused if there is no
     such topic, Failed."""
     found = await cluster.topics_named(topics)
@@ -96,31 +109,31 @@ async def leaders_of(cluster: ClusterClient, topics: Iterable[str]) -> dict[Plac
         if topic.error_code not in (ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE):
             raise Refused(topic.error_code)
     return {
-        (name, one.partition_index): one.leader_id
+        (name, partition.partition_index): partition.leader_id
         for name, topic in found.items()
-        for one in topic.partitions
+        for partition in topic.partitions
     }
 
 
 async def offsets_at(
     cluster: ClusterClient,
-    places: Iterable[Place],
+    partitions: Iterable[TopicPartition],
     time: int,
     within_s: float,
     isolation: int = UNCOMMITTED,
-) -> dict[Place, int]:
+) -> dict[TopicPartition, int]:
     """The offset of each partition, -1 if it has none for the time; asked again while leaders
     change. Refused, Failed."""
-    found: dict[Place, int] = {}
+    found: dict[TopicPartition, int] = {}
 
-    def take(place: Place, one: PartitionResponse) -> None:
-        if one.error_code:
-            raise Refused(one.error_code)
-        found[place] = one.offset
+    def take(topic_partition: TopicPartition, answer: PartitionResponse) -> None:
+        if answer.error_code:
+            raise Refused(answer.error_code)
+        found[topic_partition] = answer.offset
 
     await ask_leaders(
         cluster,
-        places,
+        partitions,
         within_s,
         lambda leader, led: _offsets(cluster, leader, led, time, isolation),
         take,
@@ -129,17 +142,21 @@ async def offsets_at(
 
 
 async def _offsets(
-    cluster: ClusterClient, leader: int, places: Iterable[Place], time: int, isolation: int
-) -> dict[Place, PartitionResponse]:
+    cluster: ClusterClient,
+    leader: int,
+    partitions: Iterable[TopicPartition],
+    time: int,
+    isolation: int,
+) -> dict[TopicPartition, PartitionResponse]:
     topics: defaultdict[str, list[AskedPartition]] = defaultdict(list)
-    for topic, partition in places:
+    for topic, partition in partitions:
         topics[topic].append(AskedPartition(partition, NO_EPOCH, time))
     request = ListOffsetsRequest(
-        CONSUMER, [AskedTopic(*one) for one in topics.items()], isolation, TIMEOUT_MS
+        CONSUMER, [AskedTopic(*item) for item in topics.items()], isolation, TIMEOUT_MS
     )
     response = await cluster.ask_broker(leader, list_offsets.API, request)
     return {
-        (topic.name, one.partition_index): one
+        (topic.name, partition.partition_index): partition
         for topic in response.topics
-        for one in topic.partitions
+        for partition in topic.partitions
     }

@@ -135,7 +135,7 @@ def check(given: Given) -> None:
     for name in given.names:
         given.text(name)
     given.needs(*NEEDED[action])
-    allowed = {action, *NEEDED[action], *ALLOWED[action], *(one.name for one in COMMON)}
+    allowed = {action, *NEEDED[action], *ALLOWED[action], *(option.name for option in COMMON)}
     for name in given.names:
         if name not in allowed:
             raise Misused(f'Option "[{name}]" can\'t be used with action "[{action}]"')
@@ -155,7 +155,7 @@ async def run(cluster: ClusterClient, given: Given) -> int:
         "cancel": _cancel,
         "list": _list,
     }
-    (action,) = (one for one in actions if given.has(one))
+    (action,) = (option for option in actions if given.has(option))
     try:
         await actions[action](cluster, given)
     except Refused as refused:
@@ -177,7 +177,11 @@ async def _generate(cluster: ClusterClient, given: Given) -> None:
     text = _read(given, "topics-to-move-json-file")
     brokers, names = read_brokers(given.text("broker-list") or ""), read_topics(text)
     topics = await describe_topics(cluster, names) if names else {}
-    partitions = {(topic, one.partition_index): one for topic in topics for one in topics[topic]}
+    partitions = {
+        (topic, partition.partition_index): partition
+        for topic in topics
+        for partition in topics[topic]
+    }
     directories = await current_log_dirs(cluster, partitions)
     racks = _racks(cluster, brokers, is_aware=not given.has("disable-rack-aware"))
     factors: dict[str, int] = {}
@@ -193,7 +197,7 @@ async def _generate(cluster: ClusterClient, given: Given) -> None:
 async def _execute(cluster: ClusterClient, given: Given) -> None:
     plan = read_plan(_read(given, PLAN))
     check_executable(plan)
-    wanted = plan.assignment
+    assignment = plan.assignment
     ongoing = await reassignments(cluster)
     if ongoing and not given.has("additional"):
         raise Refused(
@@ -203,10 +207,12 @@ async def _execute(cluster: ClusterClient, given: Given) -> None:
             "the current reassignment."
         )
     live = {broker.node_id for broker in cluster.brokers}
-    for broker in number_order(one for replicas in wanted.values() for one in replicas):
+    for broker in number_order(
+        broker_id for replicas in assignment.values() for broker_id in replicas
+    ):
         if broker not in live:
             raise Failed(f"Unknown broker id {broker}")
-    partitions = await describe_partitions(cluster, wanted)
+    partitions = await describe_partitions(cluster, assignment)
     current = assignment_of(partitions)
     directories = await current_log_dirs(cluster, partitions)
     print(f"Current partition replica assignment\n\n{written(document(current, directories))}\n")
@@ -218,15 +224,18 @@ async def _execute(cluster: ClusterClient, given: Given) -> None:
             "ensure the throttle is removed."
         )
     if rate >= 0:
-        moving = throttles.moves(ongoing, wanted, current)
+        moving = throttles.moves(ongoing, assignment, current)
         await throttles.limit_replication(cluster, moving, rate)
     if move_rate >= 0:
         brokers = (replica.broker for replica in plan.directories)
         await throttles.limit_moves(cluster, brokers, move_rate)
-    errors = await reassign(cluster, wanted, may_change_factor=not given.has(KEEPS_FACTOR))
+    errors = await reassign(cluster, assignment, may_change_factor=not given.has(KEEPS_FACTOR))
     if errors:
         raise Refused("\n".join(["Error reassigning partition(s):", *_reasons(errors)]))
-    print(f"Successfully started partition reassignment{plural(wanted)} for {names_of(wanted)}")
+    print(
+        f"Successfully started partition reassignment{plural(assignment)} for "
+        f"{names_of(assignment)}"
+    )
     if plan.directories:
         await _move(cluster, plan.directories, given)
 
@@ -287,18 +296,32 @@ async def _list(cluster: ClusterClient, given: Given) -> None:
     found = sorted((await reassignments(cluster)).items())
     columns = ("topic", "partition", "replicas", "adding", "removing")
     if given.text("output") == "json":
-        shown = [dict(zip(columns, (*place, *map(list, one)), strict=True)) for place, one in found]
+        shown = [
+            dict(zip(columns, (*topic_partition, *map(list, reassignment)), strict=True))
+            for topic_partition, reassignment in found
+        ]
         print(written({"reassignments": shown}))
     elif given.text("output") == "csv":
-        print_csv(columns, ((*place, *map(joined, one)) for place, one in found))
+        print_csv(
+            columns,
+            (
+                (*topic_partition, *map(joined, reassignment))
+                for topic_partition, reassignment in found
+            ),
+        )
     elif not found:
         print("No partition reassignments found.")
     else:
         print("Current partition reassignments:")
-        for place, one in found:
-            adding = f" adding: {joined(one.adding)}." if one.adding else ""
-            removing = f" removing: {joined(one.removing)}." if one.removing else ""
-            print(f"{name_of(place)}: replicas: {joined(one.replicas)}.{adding}{removing}")
+        for topic_partition, reassignment in found:
+            adding = f" adding: {joined(reassignment.adding)}." if reassignment.adding else ""
+            removing = (
+                f" removing: {joined(reassignment.removing)}." if reassignment.removing else ""
+            )
+            print(
+                f"{name_of(topic_partition)}: replicas: {joined(reassignment.replicas)}."
+                f"{adding}{removing}"
+            )
 
 
 async def _move(cluster: ClusterClient, targets: Directories, given: Given) -> None:
@@ -328,9 +351,9 @@ def _racks(
 ) -> dict[int, str | None]:
     """Those of the live ones; Failed if some have a rack and others none."""
     racks = {
-        one.node_id: one.rack if is_aware else None
-        for one in cluster.brokers
-        if one.node_id in brokers
+        broker.node_id: broker.rack if is_aware else None
+        for broker in cluster.brokers
+        if broker.node_id in brokers
     }
     if len({rack is None for rack in racks.values()}) > 1:
         raise Failed(
@@ -352,13 +375,13 @@ def _print_proposal(
             (
                 (
                     name,
-                    one["topic"],
-                    one["partition"],
-                    joined(one["replicas"]),
-                    ",".join(one["log_dirs"]),
+                    partition["topic"],
+                    partition["partition"],
+                    joined(partition["replicas"]),
+                    ",".join(partition["log_dirs"]),
                 )
                 for name, plan in plans.items()
-                for one in plan["partitions"]
+                for partition in plan["partitions"]
             ),
         )
     else:
@@ -383,4 +406,7 @@ def _limit(given: Given, name: str) -> int:
 
 
 def _reasons(errors: Mapping[tuple[str, int], str]) -> list[str]:
-    return [f"{name_of(place)}: {errors[place]}" for place in sorted(errors)]
+    return [
+        f"{name_of(topic_partition)}: {errors[topic_partition]}"
+        for topic_partition in sorted(errors)
+    ]

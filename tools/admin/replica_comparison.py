@@ -81,31 +81,31 @@ def compare(fetched: Mapping[int, Fetched], offset: int) -> Compared:
     """Compare what replicas, by their brokers, have sent from an offset on: batch by batch, as far
     as all have some, and none beyond its high watermark. It ends where offsets differ."""
     found: list[Difference] = []
-    every = {broker: _batches(one.records) for broker, one in fetched.items()}
+    every = {broker: _batches(answer.records) for broker, answer in fetched.items()}
     while every:
         batches = {broker: next(some, None) for broker, some in every.items()}
-        present = {broker: one for broker, one in batches.items() if one is not None}
+        present = {broker: batch for broker, batch in batches.items() if batch is not None}
         if len(present) < len(every) or any(
-            one.last_offset >= fetched[broker].high_watermark for broker, one in present.items()
+            batch.last_offset >= fetched[broker].high_watermark for broker, batch in present.items()
         ):
             break
         found += _differences(present)
-        if any(one.kind == OFFSET for one in found):
+        if any(difference.kind == OFFSET for difference in found):
             break
         offset = next(iter(present.values())).last_offset + 1
     return Compared(offset, found)
 
 
 def _differences(batches: Mapping[int, Batch]) -> Iterator[Difference]:
-    first, wanted = next(iter(batches.items()))
+    first, reference = next(iter(batches.items()))
     for broker, batch in batches.items():
-        for kind, one, other in (
-            (OFFSET, wanted.last_offset, batch.last_offset),
-            (CHECKSUM, wanted.checksum, batch.checksum),
-            (SIZE, wanted.size, batch.size),
+        for kind, expected, found in (
+            (OFFSET, reference.last_offset, batch.last_offset),
+            (CHECKSUM, reference.checksum, batch.checksum),
+            (SIZE, reference.size, batch.size),
         ):
-            if one != other:
-                yield Difference(kind, batch.last_offset, first, one, broker, other)
+            if expected != found:
+                yield Difference(kind, batch.last_offset, first, expected, broker, found)
                 if kind == OFFSET:
                     return
         if batch.checksum != batch.actual:

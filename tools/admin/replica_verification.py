@@ -49,7 +49,7 @@ REFUSED_MS_MAX: Final = 30_000
 """How long a partition whose replicas are where they were may be unreadable: a replica may be new
 there, or its broker may still be starting."""
 
-Place = tuple[str, int]
+TopicPartition = tuple[str, int]
 
 OPTIONS: Final = (
     LINES,
@@ -114,7 +114,7 @@ def check(given: Given) -> None:
 async def run(cluster: ClusterClient, given: Given) -> int:
     """Compare, and report; 1 if replicas differ."""
     pattern = name_pattern(given.text("topics-include") or ANY)
-    topics = [one for one in await cluster.topics() if pattern.fullmatch(one.name or "")]
+    topics = [topic for topic in await cluster.topics() if pattern.fullmatch(topic.name or "")]
     if not topics:
         raise Failed("No topics found: --topics-include filters all out, or there are none")
     verification = _Verification(cluster, topics, given)
@@ -146,28 +146,35 @@ class _Verification:
         self._bytes = _or(given.number("fetch-size"), FETCH_BYTES)
         self._wait_ms = _or(given.number("max-wait-ms"), WAIT_MS)
         self._report_ms = _or(given.number("report-interval-ms"), REPORT_MS)
-        self._ids = {one.name or "": one.topic_id or NO_ID for one in topics}
+        self._ids = {topic.name or "": topic.topic_id or NO_ID for topic in topics}
         partitions = {
-            (one.name or "", p.partition_index): p for one in topics for p in one.partitions
+            (topic.name or "", p.partition_index): p for topic in topics for p in topic.partitions
         }
-        self._places = partition_order(partitions)
-        self._leaders = {place: partitions[place].leader_id for place in self._places}
+        self._partitions = partition_order(partitions)
+        self._leaders = {
+            topic_partition: partitions[topic_partition].leader_id
+            for topic_partition in self._partitions
+        }
         live = {broker.node_id for broker in cluster.brokers}
         self._replicas = {
-            place: [one for one in partitions[place].replica_nodes if one in live]
-            for place in self._places
+            topic_partition: [
+                broker_id
+                for broker_id in partitions[topic_partition].replica_nodes
+                if broker_id in live
+            ]
+            for topic_partition in self._partitions
         }
-        replicas = {one for p in partitions.values() for one in p.replica_nodes}
+        replicas = {broker_id for p in partitions.values() for broker_id in p.replica_nodes}
         self._missing = sorted(replicas - live)
-        self._offsets: dict[Place, int] = {}
-        self._ends: dict[Place, int] = {}
+        self._offsets: dict[TopicPartition, int] = {}
+        self._ends: dict[TopicPartition, int] = {}
         """With --once, how far to compare."""
 
-        self._refused: dict[Place, str] = {}
+        self._refused: dict[TopicPartition, str] = {}
         """Which could not be read the last time, and why."""
 
-        self._refused_since_ms: dict[Place, int] = {}
-        self._lost: set[Place] = set()
+        self._refused_since_ms: dict[TopicPartition, int] = {}
+        self._lost: set[TopicPartition] = set()
         """With --once: which can't be compared any more."""
 
         self._differing = 0
@@ -175,11 +182,12 @@ class _Verification:
     async def run(self) -> int:
         """1 when offsets differ, or at the end of --once when anything did, or could not be
         compared."""
-        self._offsets = await self._offsets_at(self._time, self._places)
-        ends = await self._offsets_at(list_offsets.LATEST, self._places)
+        self._offsets = await self._offsets_at(self._time, self._partitions)
+        ends = await self._offsets_at(list_offsets.LATEST, self._partitions)
         self._ends = ends if self._is_once else {}
-        for place in self._places:
-            self._offsets.setdefault(place, ends[place])  # where no record is that young
+        for topic_partition in self._partitions:
+            # where no record is that young
+            self._offsets.setdefault(topic_partition, ends[topic_partition])
         self._say("verification process is started", {"event": "started"})
         if self._missing:
             text = f"replicas on brokers {joined(self._missing)}, which are not live, are left out"
@@ -193,11 +201,11 @@ class _Verification:
         --once, and else in how many partitions."""
         left = self._left()
         if not self._is_once:
-            begin, places = sum(self._offsets.values()), len(self._places)
+            begin, partition_count = sum(self._offsets.values()), len(self._partitions)
 
             def text() -> str:
                 count = sum(self._offsets.values()) - begin
-                return f"{count:,} records of {places} partitions compared"
+                return f"{count:,} records of {partition_count} partitions compared"
 
             with closing(Status()) as status:
                 yield lambda: status.show(text)
@@ -213,7 +221,10 @@ class _Verification:
 
     def _left(self) -> int:
         """Offsets up to the ends, with --once."""
-        return sum(max(0, end - self._offsets[place]) for place, end in self._ends.items())
+        return sum(
+            max(0, end - self._offsets[topic_partition])
+            for topic_partition, end in self._ends.items()
+        )
 
     async def _go_on(self, step: Callable[[], None]) -> int:
         clock = self._cluster.seams.clock
@@ -225,42 +236,52 @@ class _Verification:
             step()
             if self._is_once:
                 await self._look_again()
-            is_done = self._is_once and not self._places_left()
+            is_done = self._is_once and not self._partitions_left()
             if clock.now_ms() - reported_ms > self._report_ms or is_done:
                 self._report(fetched)
                 reported_ms = clock.now_ms()
             if is_done:
                 return 1 if self._differing or self._lost else 0
 
-    def _places_left(self) -> list[Place]:
+    def _partitions_left(self) -> list[TopicPartition]:
         """Without those that have been compared up to their ends, or can't be any more."""
         ends = self._ends
         return [
-            one
-            for one in self._places
-            if one not in self._lost and (one not in ends or self._offsets[one] < ends[one])
+            topic_partition
+            for topic_partition in self._partitions
+            if topic_partition not in self._lost
+            and (
+                topic_partition not in ends
+                or self._offsets[topic_partition] < ends[topic_partition]
+            )
         ]
 
-    async def _fetch(self) -> dict[Place, dict[int, Fetched]]:
+    async def _fetch(self) -> dict[TopicPartition, dict[int, Fetched]]:
         """What each replica sends; nothing of a broker that can't be asked now."""
-        asked: defaultdict[int, list[Place]] = defaultdict(list)
+        by_broker: defaultdict[int, list[TopicPartition]] = defaultdict(list)
         self._refused = {}
-        places = self._places_left()
-        for place in places:
-            for broker in self._replicas[place]:
-                asked[broker].append(place)
+        partitions = self._partitions_left()
+        for topic_partition in partitions:
+            for broker in self._replicas[topic_partition]:
+                by_broker[broker].append(topic_partition)
         answers = await asyncio.gather(
-            *(self._fetch_from(broker, places) for broker, places in asked.items())
+            *(self._fetch_from(broker, some) for broker, some in by_broker.items())
         )
-        found: dict[Place, dict[int, Fetched]] = {place: {} for place in places}
-        for broker, answer in zip(asked, answers, strict=True):
-            for place in asked[broker]:
-                found[place][broker] = answer.get(place, Fetched(memoryview(b""), -1))
+        found: dict[TopicPartition, dict[int, Fetched]] = {
+            topic_partition: {} for topic_partition in partitions
+        }
+        for broker, answer in zip(by_broker, answers, strict=True):
+            for topic_partition in by_broker[broker]:
+                found[topic_partition][broker] = answer.get(
+                    topic_partition, Fetched(memoryview(b""), -1)
+                )
         return found
 
-    async def _fetch_from(self, broker: int, places: Iterable[Place]) -> dict[Place, Fetched]:
+    async def _fetch_from(
+        self, broker: int, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, Fetched]:
         topics: defaultdict[str, list[FetchedPartition]] = defaultdict(list)
-        for topic, number in places:
+        for topic, number in partitions:
             offset = self._offsets[topic, number]
             topics[topic].append(
                 FetchedPartition(number, NO_EPOCH, offset, NO_EPOCH, 0, self._bytes)
@@ -279,30 +300,34 @@ class _Verification:
         return await self._read(
             broker,
             {
-                (topic.topic or names[topic.topic_id], one.partition_index): one
+                (topic.topic or names[topic.topic_id], partition.partition_index): partition
                 for topic in response.responses
-                for one in topic.partitions
+                for partition in topic.partitions
             },
         )
 
-    async def _read(self, broker: int, answers: Mapping[Place, Any]) -> dict[Place, Fetched]:
+    async def _read(
+        self, broker: int, answers: Mapping[TopicPartition, Any]
+    ) -> dict[TopicPartition, Fetched]:
         """Where the records asked for are deleted, go on behind them."""
         gone = [
-            place
-            for place, one in answers.items()
-            if one.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+            topic_partition
+            for topic_partition, answer in answers.items()
+            if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
         ]
         if gone:
             starts = await self._offsets_at(list_offsets.EARLIEST, gone)
-            for place, start in starts.items():
-                self._offsets[place] = max(self._offsets[place], start)
-        for place, one in answers.items():
-            if one.error_code and place not in gone:
-                self._refused[place] = f"broker {broker} answers {ErrorCode(one.error_code).name}"
+            for topic_partition, start in starts.items():
+                self._offsets[topic_partition] = max(self._offsets[topic_partition], start)
+        for topic_partition, answer in answers.items():
+            if answer.error_code and topic_partition not in gone:
+                self._refused[topic_partition] = (
+                    f"broker {broker} answers {ErrorCode(answer.error_code).name}"
+                )
         return {
-            place: Fetched(memoryview(one.records or b""), one.high_watermark)
-            for place, one in answers.items()
-            if not one.error_code
+            topic_partition: Fetched(memoryview(answer.records or b""), answer.high_watermark)
+            for topic_partition, answer in answers.items()
+            if not answer.error_code
         }
 
     async def _look_again(self) -> None:
@@ -314,66 +339,77 @@ class _Verification:
         await self._cluster.seams.tasks.sleep(PAUSE_S)
         now_ms = self._cluster.seams.clock.now_ms()
         known = self._refused_since_ms
-        self._refused_since_ms = {place: known.get(place, now_ms) for place in self._refused}
+        self._refused_since_ms = {
+            topic_partition: known.get(topic_partition, now_ms) for topic_partition in self._refused
+        }
         topics = await self._cluster.topics_named(topic for topic, _ in self._refused)
         live = {broker.node_id for broker in self._cluster.brokers}
-        for place, why in self._refused.items():
-            found = _partition(topics.get(place[0]), self._ids[place[0]], place[1])
+        for topic_partition, why in self._refused.items():
+            found = _partition(
+                topics.get(topic_partition[0]), self._ids[topic_partition[0]], topic_partition[1]
+            )
             if found is None:
-                self._give_up(place, "it is deleted")
+                self._give_up(topic_partition, "it is deleted")
                 continue
-            replicas = [one for one in found.replica_nodes if one in live]
+            replicas = [broker_id for broker_id in found.replica_nodes if broker_id in live]
             if not replicas:
-                self._give_up(place, "none of its brokers is live")
-            elif replicas != self._replicas[place]:
-                self._move(place, replicas, found.leader_id)
-            elif now_ms - self._refused_since_ms[place] > REFUSED_MS_MAX:
-                self._give_up(place, why)
+                self._give_up(topic_partition, "none of its brokers is live")
+            elif replicas != self._replicas[topic_partition]:
+                self._move(topic_partition, replicas, found.leader_id)
+            elif now_ms - self._refused_since_ms[topic_partition] > REFUSED_MS_MAX:
+                self._give_up(topic_partition, why)
 
-    def _move(self, place: Place, replicas: list[int], leader: int) -> None:
-        self._replicas[place], self._leaders[place] = replicas, leader
-        del self._refused_since_ms[place]
-        topic, partition = place
+    def _move(self, topic_partition: TopicPartition, replicas: list[int], leader: int) -> None:
+        self._replicas[topic_partition], self._leaders[topic_partition] = replicas, leader
+        del self._refused_since_ms[topic_partition]
+        topic, partition = topic_partition
         self._say(
             f"{topic}-{partition} is on brokers {joined(replicas)} now",
             {"event": "moved", "topic": topic, "partition": partition, "brokers": replicas},
         )
 
-    def _give_up(self, place: Place, why: str) -> None:
-        self._lost.add(place)
-        topic, partition = place
-        shown = {"topic": topic, "partition": partition, "offset": self._offsets[place]}
+    def _give_up(self, topic_partition: TopicPartition, why: str) -> None:
+        self._lost.add(topic_partition)
+        topic, partition = topic_partition
+        shown = {"topic": topic, "partition": partition, "offset": self._offsets[topic_partition]}
         self._say(
-            f"{topic}-{partition} can't be compared any more, from offset {self._offsets[place]} "
-            f"on: {why}",
+            f"{topic}-{partition} can't be compared any more, from offset "
+            f"{self._offsets[topic_partition]} on: {why}",
             {"event": "lost", **shown, "why": why},
         )
 
-    def _compare(self, fetched: Mapping[Place, Mapping[int, Fetched]]) -> bool:
+    def _compare(self, fetched: Mapping[TopicPartition, Mapping[int, Fetched]]) -> bool:
         """Whether offsets differ somewhere, so that there is no way to go on."""
-        for place, replicas in fetched.items():
-            compared = compare(replicas, self._offsets[place])
-            self._offsets[place] = compared.next_offset
-            for one in compared.differences:
-                self._tell(place, one)
-            if any(one.kind == OFFSET for one in compared.differences):
+        for topic_partition, replicas in fetched.items():
+            compared = compare(replicas, self._offsets[topic_partition])
+            self._offsets[topic_partition] = compared.next_offset
+            for difference in compared.differences:
+                self._tell(topic_partition, difference)
+            if any(difference.kind == OFFSET for difference in compared.differences):
                 return True
         return False
 
-    def _tell(self, place: Place, one: Difference) -> None:
+    def _tell(self, topic_partition: TopicPartition, difference: Difference) -> None:
         self._differing += 1
-        topic, partition = place
-        shown = {"event": "difference", "topic": topic, "partition": partition, **one._asdict()}
-        self._say(one.sentence(f"{topic}-{partition}"), shown)
-
-    def _report(self, fetched: Mapping[Place, Mapping[int, Fetched]]) -> None:
-        lags = {
-            place: max((one.high_watermark for one in replicas.values()), default=-1)
-            - self._offsets[place]
-            for place, replicas in fetched.items()
+        topic, partition = topic_partition
+        shown = {
+            "event": "difference",
+            "topic": topic,
+            "partition": partition,
+            **difference._asdict(),
         }
-        most = max(self._places, key=lambda place: lags.get(place, 0))
-        lag, offset, count = lags.get(most, 0), self._offsets[most], len(self._places)
+        self._say(difference.sentence(f"{topic}-{partition}"), shown)
+
+    def _report(self, fetched: Mapping[TopicPartition, Mapping[int, Fetched]]) -> None:
+        lags = {
+            topic_partition: max(
+                (replica.high_watermark for replica in replicas.values()), default=-1
+            )
+            - self._offsets[topic_partition]
+            for topic_partition, replicas in fetched.items()
+        }
+        most = max(self._partitions, key=lambda topic_partition: lags.get(topic_partition, 0))
+        lag, offset, count = lags.get(most, 0), self._offsets[most], len(self._partitions)
         self._say(
             f"max lag is {lag} for partition {most[0]}-{most[1]} at offset {offset} among {count} "
             "partitions",
@@ -396,14 +432,16 @@ class _Verification:
             seconds = datetime.fromtimestamp(ms // 1000).strftime("%Y-%m-%d %H:%M:%S")
             print(f"{seconds},{ms % 1000:03}: {text}", flush=True)
 
-    async def _offsets_at(self, time: int, places: Iterable[Place]) -> dict[Place, int]:
+    async def _offsets_at(
+        self, time: int, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, int]:
         """Of those partitions that have a record for the time. Failed if one has no leader."""
-        asked: defaultdict[int, defaultdict[str, list[AskedPartition]]] = defaultdict(
+        by_leader: defaultdict[int, defaultdict[str, list[AskedPartition]]] = defaultdict(
             lambda: defaultdict(list)
         )
-        for topic, partition in places:
+        for topic, partition in partitions:
             leader = self._leaders[topic, partition]
-            asked[leader][topic].append(AskedPartition(partition, NO_EPOCH, time))
+            by_leader[leader][topic].append(AskedPartition(partition, NO_EPOCH, time))
             if leader < 0:
                 raise Failed(f"{topic}-{partition} has no leader now")
         answers = await asyncio.gather(
@@ -412,21 +450,21 @@ class _Verification:
                     leader,
                     list_offsets.API,
                     ListOffsetsRequest(
-                        CONSUMER, [AskedTopic(*one) for one in topics.items()], 0, TIMEOUT_MS
+                        CONSUMER, [AskedTopic(*item) for item in topics.items()], 0, TIMEOUT_MS
                     ),
                 )
-                for leader, topics in asked.items()
+                for leader, topics in by_leader.items()
             )
         )
         found = {}
         for answer in answers:
             for topic in answer.topics:
-                for one in topic.partitions:
-                    if one.error_code:
-                        name = f"{topic.name}-{one.partition_index}"
-                        raise Failed(f"{name}: {ErrorCode(one.error_code).name}")
-                    if one.offset >= 0:
-                        found[topic.name, one.partition_index] = one.offset
+                for result in topic.partitions:
+                    if result.error_code:
+                        name = f"{topic.name}-{result.partition_index}"
+                        raise Failed(f"{name}: {ErrorCode(result.error_code).name}")
+                    if result.offset >= 0:
+                        found[topic.name, result.partition_index] = result.offset
         return found
 
 
@@ -436,7 +474,9 @@ def _partition(
     """One of a topic that is still the same; None if it is gone."""
     if topic is None or topic.error_code or (topic.topic_id or NO_ID) != topic_id:
         return None
-    return next((one for one in topic.partitions if one.partition_index == number), None)
+    return next(
+        (partition for partition in topic.partitions if partition.partition_index == number), None
+    )
 
 
 def _or(number: int | None, default: int) -> int:

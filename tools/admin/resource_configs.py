@@ -102,26 +102,32 @@ async def describe(
             report.title(f"{which} configs for {singular(kind)} {name} are:")
         configs = await _configs(cluster, kind, name)
         own = _own_source(kind, name)
-        shown = [one for one in configs if with_all or own is None or one.config_source == own]
-        report.resource([(kind, name)], [_config(one) for one in shown])
+        shown = [
+            config for config in configs if with_all or own is None or config.config_source == own
+        ]
+        report.resource([(kind, name)], [_config(config) for config in shown])
 
 
-async def alter(cluster: ClusterClient, found: Entities, wanted: Changes) -> None:
+async def alter(cluster: ClusterClient, found: Entities, config_changes: Changes) -> None:
     """Make the changes, all or none. Failed."""
     kind, name = found.kind, found.name or DEFAULT
     if kind == BROKER_LOGGERS:
-        known = {one.name for one in await _configs(cluster, kind, name)}
-        unknown = [one for one in (*wanted.deleted, *wanted.added) if one not in known]
+        known = {config.name for config in await _configs(cluster, kind, name)}
+        unknown = [
+            logger
+            for logger in (*config_changes.deleted, *config_changes.added)
+            if logger not in known
+        ]
         if unknown:
             raise Failed(f"Invalid broker logger(s): {','.join(unknown)}")
-    changed = [ChangedConfig(key, SET, value) for key, value in wanted.added.items()]
-    changed += [ChangedConfig(key, DELETE, "") for key in wanted.deleted]
+    changed = [ChangedConfig(key, SET, value) for key, value in config_changes.added.items()]
+    changed += [ChangedConfig(key, DELETE, "") for key in config_changes.deleted]
     resource = ChangedResource(RESOURCES[kind].number, name, changed)
     api = incremental_alter_configs.API
     request = IncrementalAlterConfigsRequest([resource])
     response = await _ask(cluster, kind, name, api, request)
-    for one in response.responses:
-        check_answer(one.error_code, one.error_message)
+    for result in response.responses:
+        check_answer(result.error_code, result.error_message)
 
 
 async def _is_there(cluster: ClusterClient, kind: str, name: str) -> bool:
@@ -155,7 +161,9 @@ async def _topics(cluster: ClusterClient) -> list[str]:
 
 
 async def _brokers(cluster: ClusterClient) -> list[str]:
-    return [str(one) for one in number_order(broker.node_id for broker in cluster.brokers)]
+    return [
+        str(broker_id) for broker_id in number_order(broker.node_id for broker in cluster.brokers)
+    ]
 
 
 async def _groups(cluster: ClusterClient) -> list[str]:
@@ -179,7 +187,7 @@ async def _listed(cluster: ClusterClient, kind: str) -> list[str]:
     response = await cluster.ask(list_config_resources.API, request)
     check_answer(response.error_code)
     found = response.config_resources
-    return [one.resource_name for one in found if one.resource_type == number]
+    return [resource.resource_name for resource in found if resource.resource_type == number]
 
 
 async def _configs(
@@ -209,7 +217,9 @@ def _own_source(kind: str, name: str) -> int | None:
 
 
 def _config(found: describe_configs.ConfigResponse) -> Config:
-    synonyms = [Synonym(_source(one.source), one.name, one.value) for one in found.synonyms]
+    synonyms = [
+        Synonym(_source(synonym.source), synonym.name, synonym.value) for synonym in found.synonyms
+    ]
     source = _source(found.config_source)
     return Config(found.name, found.value, source, found.is_sensitive, synonyms)
 

@@ -92,18 +92,21 @@ async def describe(cluster: ClusterClient, found: Entities, report: Report) -> N
             [(USERS, result.user)],
             f"SCRAM credential configs for user-principal '{result.user}'",
             [
-                Config(NAMES.get(one.mechanism, "UNKNOWN"), f"iterations={one.iterations}")
-                for one in result.credential_infos
+                Config(
+                    NAMES.get(credential.mechanism, "UNKNOWN"),
+                    f"iterations={credential.iterations}",
+                )
+                for credential in result.credential_infos
             ],
         )
 
 
-async def alter(cluster: ClusterClient, user: str, wanted: Changes, random: Random) -> None:
+async def alter(cluster: ClusterClient, user: str, config_changes: Changes, random: Random) -> None:
     """Set and remove credentials of a user, all or none. Failed."""
     api = ALTER_USER_SCRAM_CREDENTIALS
     await must_serve(cluster, api, "SCRAM credentials")
-    upsertions = [upsertion(user, *one, random) for one in wanted.added.items()]
-    deletions = [Deletion(user, MECHANISMS[name].number) for name in wanted.deleted]
+    upsertions = [upsertion(user, *item, random) for item in config_changes.added.items()]
+    deletions = [Deletion(user, MECHANISMS[name].number) for name in config_changes.deleted]
     if not user:
         raise Failed("Username must not be empty")
     response = await cluster.ask_controller(

@@ -111,28 +111,30 @@ def _of_pkcs12(name: str, data: bytes, password: str | None) -> Store:
     except ValueError as failure:
         raise (_locked if password else _without_password)(name) from failure
     der = serialization.Encoding.DER
-    others = [one.certificate for one in found.additional_certs]
+    others = [additional.certificate for additional in found.additional_certs]
     if found.key is None or found.cert is None:
         certificates = [found.cert.certificate] if found.cert else []
-        trusted = [one.public_bytes(der) for one in certificates + others]
+        trusted = [certificate.public_bytes(der) for certificate in certificates + others]
         return Store(_certificates(trusted), "", "")
     chain = [found.cert.certificate]
-    while above := next((one for one in others if one.subject == chain[-1].issuer), None):
-        others = [one for one in others if one != above]
+    while above := next(
+        (certificate for certificate in others if certificate.subject == chain[-1].issuer), None
+    ):
+        others = [certificate for certificate in others if certificate != above]
         chain.append(above)
     # Java trusts the certificate of a key, not those above it, unless they have entries of their
     # own: then they have an alias, where the others have no name or that of their subject.
     entries = [
-        one.certificate
-        for one in found.additional_certs
-        if one.friendly_name
-        and one.friendly_name.decode() != one.certificate.subject.rfc4514_string()
+        additional.certificate
+        for additional in found.additional_certs
+        if additional.friendly_name
+        and additional.friendly_name.decode() != additional.certificate.subject.rfc4514_string()
     ]
-    trusted = [one.public_bytes(der) for one in [chain[0], *entries]]
+    trusted = [certificate.public_bytes(der) for certificate in [chain[0], *entries]]
     key = found.key.private_bytes(
         der, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    certified = [one.public_bytes(der) for one in chain]
+    certified = [certificate.public_bytes(der) for certificate in chain]
     return Store(_certificates(trusted), _key(key), _certificates(certified))
 
 

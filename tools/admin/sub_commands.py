@@ -36,7 +36,7 @@ def parse_command(
     chosen = None
     if left:
         word = left.pop()
-        chosen = _named(word, {one.name: one for one in commands}, "command")
+        chosen = _named(word, {command.name: command for command in commands}, "command")
         if chosen is None:
             raise Misused(f"{word!r} is no command: it is one of {_names(commands)}")
         _take_options(left, chosen.options, values)
@@ -72,8 +72,8 @@ def command_usage(
         lines += indented(option.help)
     if chosen is None:
         lines += ["", "commands:"]
-        for one in commands:
-            lines += [f"  {one.name}", *indented(one.summary)]
+        for command in commands:
+            lines += [f"  {command.name}", *indented(command.summary)]
     return "\n".join(lines)
 
 
@@ -110,15 +110,15 @@ def _option(word: str, table: Sequence[Option]) -> tuple[Option, str | None]:
     return found, text if equals else None
 
 
-def _named(word: str, known: Mapping[str, T], what: str) -> T | None:
+def _named(word: str, known: Mapping[str, T], noun: str) -> T | None:
     """What has this name, or alone begins with it. Misused if several do."""
     if word in known:
         return known[word]
     found = sorted(name for name in known if name.startswith(word))
     if len(found) > 1:
-        raise Misused(f"ambiguous {what}: {word} could match {', '.join(found)}")
+        raise Misused(f"ambiguous {noun}: {word} could match {', '.join(found)}")
     return known[found[0]] if found else None
 
 
 def _names(commands: Iterable[SubCommand]) -> str:
-    return ", ".join(one.name for one in commands)
+    return ", ".join(command.name for command in commands)

@@ -132,7 +132,10 @@ async def described(cluster: ClusterClient, owners: Sequence[Principal]) -> list
             token.token_id,
             token.hmac,
             *_owner_and_requester(token),
-            [Principal(one.principal_type, one.principal_name) for one in token.renewers],
+            [
+                Principal(renewer.principal_type, renewer.principal_name)
+                for renewer in token.renewers
+            ],
             token.issue_timestamp,
             token.expiry_timestamp,
             token.max_timestamp,

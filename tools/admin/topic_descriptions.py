@@ -143,21 +143,21 @@ def _topic(
     reassignments: Mapping[tuple[str, int], Any],
 ) -> Topic:
     found = []
-    for one in sorted(partitions, key=lambda partition: partition.partition_index):
-        moving = reassignments.get((name, one.partition_index))
+    for response in sorted(partitions, key=lambda partition: partition.partition_index):
+        moving = reassignments.get((name, response.partition_index))
         found.append(
             Partition(
-                one.partition_index,
-                None if one.leader_id < 0 else one.leader_id,
-                one.replica_nodes,
-                one.isr_nodes,
-                getattr(one, "eligible_leader_replicas", None),
-                getattr(one, "last_known_elr", None),
+                response.partition_index,
+                None if response.leader_id < 0 else response.leader_id,
+                response.replica_nodes,
+                response.isr_nodes,
+                getattr(response, "eligible_leader_replicas", None),
+                getattr(response, "last_known_elr", None),
                 None if moving is None else moving.adding_replicas,
                 None if moving is None else moving.removing_replicas,
             )
         )
-    by_name = {one.name: one for one in configs}
+    by_name = {config.name: config for config in configs}
     own = {
         key: by_name[key].value
         for key in hash_order(by_name)
@@ -204,15 +204,15 @@ async def _reassignments(
     api = list_partition_reassignments.API
     if not await cluster.serves(api):
         return {}
-    asked = [
-        AskedReassignments(name, [one.partition_index for one in found])
+    requested = [
+        AskedReassignments(name, [partition.partition_index for partition in found])
         for name, found in partitions.items()
     ]
     response = await cluster.ask_controller(
-        api, ListPartitionReassignmentsRequest(asked), lambda it: [it.error_code]
+        api, ListPartitionReassignmentsRequest(requested), lambda it: [it.error_code]
     )
     return {
-        (topic.name, one.partition_index): one
+        (topic.name, partition.partition_index): partition
         for topic in response.topics
-        for one in topic.partitions
+        for partition in topic.partitions
     }

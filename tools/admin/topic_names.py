@@ -46,7 +46,7 @@ def matching(topics: Iterable[metadata.TopicResponse], text: str) -> list[metada
 
 def any_rule(text: str) -> Takes:
     """Partitions that any of the rules takes, which have commas between. Failed."""
-    rules = [_rule(one) for one in text.split(",")]
+    rules = [_rule(part) for part in text.split(",")]
     return lambda topic, partition: any(takes(topic, partition) for takes in rules)
 
 

@@ -45,7 +45,7 @@ def print_topics(topics: Sequence[Topic], chosen: Chosen, live: Set[int], form: 
     """Topics with their partitions. `live`: the ids of live brokers."""
     if form == "json":
         found = [_document(topic, chosen, live) for topic in topics if _is_shown(topic, chosen)]
-        shown = [one for one in found if one["partitions"] or not chosen.reports]
+        shown = [document for document in found if document["partitions"] or not chosen.reports]
         print(json.dumps({"topics": shown}))
     elif form == "csv":
         print_csv(COLUMNS, _rows(topics, chosen, live))
@@ -72,22 +72,25 @@ def _lines(topic: Topic, chosen: Chosen, live: Set[int]) -> Iterator[str]:
         yield "\t".join(parts)
     if chosen.only_overrides:
         return
-    for one in topic.partitions:
-        if not chosen.takes(topic, one, live):
+    for partition in topic.partitions:
+        if not chosen.takes(topic, partition, live):
             continue
         parts = [
             f"\tTopic: {topic.name}",
-            f"Partition: {one.number}",
-            f"Leader: {'none' if one.leader is None else one.leader}",
-            f"Replicas: {joined(one.replicas)}",
-            f"Isr: {joined(one.isr)}",
+            f"Partition: {partition.number}",
+            f"Leader: {'none' if partition.leader is None else partition.leader}",
+            f"Replicas: {joined(partition.replicas)}",
+            f"Isr: {joined(partition.isr)}",
         ]
-        if one.adding is not None:
+        if partition.adding is not None:
             parts += [
-                f"Adding Replicas: {joined(one.adding)}",
-                f"Removing Replicas: {joined(one.removing or ())}",
+                f"Adding Replicas: {joined(partition.adding)}",
+                f"Removing Replicas: {joined(partition.removing or ())}",
             ]
-        parts += [f"Elr: {_known(one.elr)}", f"LastKnownElr: {_known(one.last_known_elr)}"]
+        parts += [
+            f"Elr: {_known(partition.elr)}",
+            f"LastKnownElr: {_known(partition.last_known_elr)}",
+        ]
         yield "\t".join(parts)
 
 
@@ -99,31 +102,36 @@ def _document(topic: Topic, chosen: Chosen, live: Set[int]) -> dict[str, Any]:
         "configs": dict(topic.configs),
         "partitions": [
             {
-                "partition": one.number,
-                "leader": one.leader,
-                "replicas": list(one.replicas),
-                "isr": list(one.isr),
-                "elr": _listed(one.elr),
-                "lastKnownElr": _listed(one.last_known_elr),
-                "addingReplicas": list(one.adding or ()),
-                "removingReplicas": list(one.removing or ()),
+                "partition": partition.number,
+                "leader": partition.leader,
+                "replicas": list(partition.replicas),
+                "isr": list(partition.isr),
+                "elr": _listed(partition.elr),
+                "lastKnownElr": _listed(partition.last_known_elr),
+                "addingReplicas": list(partition.adding or ()),
+                "removingReplicas": list(partition.removing or ()),
             }
-            for one in topic.partitions
-            if chosen.takes(topic, one, live)
+            for partition in topic.partitions
+            if chosen.takes(topic, partition, live)
         ],
     }
 
 
 def _rows(topics: Sequence[Topic], chosen: Chosen, live: Set[int]) -> Iterator[list[Any]]:
     for topic in topics:
-        for one in topic.partitions if _is_shown(topic, chosen) else ():
-            if chosen.takes(topic, one, live):
-                numbers = (one.replicas, one.isr, one.elr or (), one.last_known_elr or ())
+        for partition in topic.partitions if _is_shown(topic, chosen) else ():
+            if chosen.takes(topic, partition, live):
+                numbers = (
+                    partition.replicas,
+                    partition.isr,
+                    partition.elr or (),
+                    partition.last_known_elr or (),
+                )
                 yield [
                     topic.name,
                     id_text(topic.topic_id),
-                    one.number,
-                    "" if one.leader is None else one.leader,
+                    partition.number,
+                    "" if partition.leader is None else partition.leader,
                     *(" ".join(map(str, some)) for some in numbers),
                 ]
 

@@ -153,7 +153,7 @@ def check(given: Given) -> None:
         ("if-not-exists", ("create",)),
         ("exclude-internal", ("list", "describe")),
     ):
-        given.excludes(name, [one for one in ACTIONS if one not in allowed])
+        given.excludes(name, [option for option in ACTIONS if option not in allowed])
     if action == "create":
         given.excludes("replica-assignment", ("partitions", "replication-factor"))
     for report in REPORTS:
@@ -170,7 +170,7 @@ async def run(cluster: ClusterClient, given: Given) -> int:
         "alter": _alter,
         "delete": _delete,
     }
-    (action,) = (one for one in ACTIONS if given.has(one))
+    (action,) = (option for option in ACTIONS if given.has(option))
     try:
         await actions[action](cluster, given)
     except Refused as refused:
@@ -194,9 +194,9 @@ async def _chosen(cluster: ClusterClient, given: Given) -> list[metadata.TopicRe
 
 
 def _existing(given: Given, found: Sequence[Any]) -> None:
-    wanted = given.text("topic")
-    if wanted and not found and not given.has("if-exists"):
-        raise Refused(f"Topic '{wanted}' does not exist as expected")
+    name = given.text("topic")
+    if name and not found and not given.has("if-exists"):
+        raise Refused(f"Topic '{name}' does not exist as expected")
 
 
 async def _list(cluster: ClusterClient, given: Given) -> None:
@@ -221,7 +221,7 @@ async def _describe(cluster: ClusterClient, given: Given) -> None:
     limit = given.number("partition-size-limit-per-response")
     topics = await describe(cluster, found, limit)
     chosen = topic_reports.Chosen(
-        given.has(OVERRIDES), frozenset(one for one in REPORTS if given.has(one))
+        given.has(OVERRIDES), frozenset(report for report in REPORTS if given.has(report))
     )
     live = {broker.node_id for broker in cluster.brokers}
     topic_reports.print_topics(topics, chosen, live, given.text("output"))
@@ -278,17 +278,17 @@ async def _alter(cluster: ClusterClient, given: Given) -> None:
     assignment = _assignment(given.text("replica-assignment"))
     if not found:
         return
-    wanted = [
+    topics = [
         MorePartitions(
             topic.name or "",
             count,
-            [MorePartitionsAssignment(one) for one in assignment[len(topic.partitions) :]]
+            [MorePartitionsAssignment(replicas) for replicas in assignment[len(topic.partitions) :]]
             if assignment
             else None,
         )
         for topic in found
     ]
-    request = CreatePartitionsRequest(wanted)
+    request = CreatePartitionsRequest(topics)
     response = await _ask_controller(cluster, create_partitions.API, request, lambda it: it.results)
     _check_results(response.results)
 
@@ -306,7 +306,7 @@ async def _ask_controller(
     cluster: ClusterClient, api: Api, request: Any, results: Callable[[Any], Sequence[Any]]
 ) -> Any:
     return await cluster.ask_controller(
-        api, request, lambda response: [one.error_code for one in results(response)]
+        api, request, lambda response: [result.error_code for result in results(response)]
     )
 
 
@@ -332,11 +332,11 @@ def _assignment(text: str | None) -> list[list[int]]:
         return []
     found: list[list[int]] = []
     for index, part in enumerate(text.split(",")):
-        texts = [one.strip() for one in part.split(":")]
-        if not all(is_whole(one, 32) for one in texts):
+        texts = [broker_id.strip() for broker_id in part.split(":")]
+        if not all(is_whole(broker_id, 32) for broker_id in texts):
             raise Refused(f"{part!r} in --replica-assignment is not ID:ID:..")
         replicas = list(map(int, texts))
-        twice = sorted({one for one in replicas if replicas.count(one) > 1})
+        twice = sorted({replica for replica in replicas if replicas.count(replica) > 1})
         if twice:
             raise Refused(
                 "Partition replica lists may not contain duplicate entries: "

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 from kavka.tools.admin.cluster_client import ClusterClient
 from kavka.tools.admin.coordinators import ask_coordinators
 from kavka.tools.admin.java_errors import Refused
-from kavka.tools.admin.leaders import Place, leaders
+from kavka.tools.admin.leaders import TopicPartition, leaders
 from kavka.tools.admin.open_transactions import WITHIN_S
 from kavka.wire.apis import find_coordinator, init_producer_id, write_txn_markers
 from kavka.wire.apis.write_txn_markers import AskedMarker, AskedTopic, WriteTxnMarkersRequest
@@ -30,14 +30,14 @@ class InitProducerIdRequest:
 class Aborted(NamedTuple):
     """The transaction of a producer in a partition."""
 
-    place: Place
+    topic_partition: TopicPartition
     producer_id: int
     producer_epoch: int
     coordinator_epoch: int
     """0 where no coordinator has ever written to the partition for this producer."""
 
     def __str__(self) -> str:
-        topic, partition = self.place
+        topic, partition = self.topic_partition
         return (
             f"AbortTransactionSpec(topicPartition={topic}-{partition}, "
             f"producerId={self.producer_id}, producerEpoch={self.producer_epoch}, "
@@ -47,8 +47,8 @@ class Aborted(NamedTuple):
 
 async def abort(cluster: ClusterClient, spec: Aborted) -> None:
     """Have the partition's leader write the marker. Refused, Failed."""
-    topic, partition = spec.place
-    found = await leaders(cluster, [spec.place])
+    topic, partition = spec.topic_partition
+    found = await leaders(cluster, [spec.topic_partition])
     for code in found.refused.values():
         raise Refused(code)
     (leader,) = found.led
@@ -63,10 +63,13 @@ async def abort(cluster: ClusterClient, spec: Aborted) -> None:
         leader, write_txn_markers.API, WriteTxnMarkersRequest([marker])
     )
     for result in response.markers:
-        for one in result.topics:
-            for each in one.partitions:
-                if each.error_code:
-                    raise Refused(each.error_code, _why(spec, ErrorCode(each.error_code)))
+        for topic_result in result.topics:
+            for partition_result in topic_result.partitions:
+                if partition_result.error_code:
+                    raise Refused(
+                        partition_result.error_code,
+                        _why(spec, ErrorCode(partition_result.error_code)),
+                    )
 
 
 def _why(spec: Aborted, code: ErrorCode) -> str:

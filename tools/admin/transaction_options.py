@@ -40,13 +40,13 @@ COMMANDS: Final = (
     SubCommand(
         "describe-producers",
         "Print the active producers of a partition.",
-        (BROKER, *(one._replace(is_required=True) for one in (TOPIC, PARTITION))),
+        (BROKER, *(option._replace(is_required=True) for option in (TOPIC, PARTITION))),
     ),
     SubCommand(
         "abort",
         "Abort a transaction that hangs.",
         (
-            *(one._replace(is_required=True) for one in (TOPIC, PARTITION)),
+            *(option._replace(is_required=True) for option in (TOPIC, PARTITION)),
             Option(START, "Its first offset.", "OFFSET", is_number=True, bits=64),
             *OLDER,
         ),

@@ -11,7 +11,7 @@ from kavka.tools.admin.command import Tool
 from kavka.tools.admin.errors import Failed
 from kavka.tools.admin.java_errors import Refused
 from kavka.tools.admin.java_order import number_order, partition_order
-from kavka.tools.admin.leaders import Place
+from kavka.tools.admin.leaders import TopicPartition
 from kavka.tools.admin.open_transactions import (
     described,
     hanging,
@@ -93,9 +93,14 @@ async def _list(cluster: ClusterClient, given: Given) -> None:
     )
     found = await _or_why("Failed to list transactions", listed(cluster, request))
     rows = [
-        (one.transactional_id, broker_id, one.producer_id, one.transaction_state)
+        (
+            transaction.transactional_id,
+            broker_id,
+            transaction.producer_id,
+            transaction.transaction_state,
+        )
         for broker_id in number_order(found)
-        for one in found[broker_id]
+        for transaction in found[broker_id]
     ]
     _print("transactions", LISTED, rows, given.last("output"))
 
@@ -109,7 +114,7 @@ async def _describe(cluster: ClusterClient, given: Given) -> None:
     state, form = outcome.result, given.last("output")
     start_ms = state.transaction_start_time_ms
     is_open = start_ms >= 0
-    places = [f"{topic}-{number}" for topic, number in partition_order(partitions(state))]
+    names = [f"{topic}-{number}" for topic, number in partition_order(partitions(state))]
     row = (
         outcome.coordinator.node_id,
         name,
@@ -119,67 +124,69 @@ async def _describe(cluster: ClusterClient, given: Given) -> None:
         state.transaction_timeout_ms,
         start_ms if is_open else None,
         cluster.now_ms() - start_ms if is_open else None,
-        places if form == "json" else ",".join(places),
+        names if form == "json" else ",".join(names),
     )
     _print("transactions", DESCRIBED, [row], form)
 
 
 async def _describe_producers(cluster: ClusterClient, given: Given) -> None:
-    place, broker_id = _place(given), given.number("broker-id")
+    topic_partition, broker_id = _topic_partition(given), given.number("broker-id")
     where = "leader" if broker_id is None else f"broker {broker_id}"
-    why = f"Failed to describe producers for partition {_name(place)} on {where}"
-    found = await _or_why(why, producers(cluster, [place], broker_id))
+    why = f"Failed to describe producers for partition {_name(topic_partition)} on {where}"
+    found = await _or_why(why, producers(cluster, [topic_partition], broker_id))
     rows = [
         (
-            one.producer_id,
-            one.producer_epoch,
-            one.coordinator_epoch,
-            one.last_sequence,
-            one.last_timestamp,
-            None if one.current_txn_start_offset < 0 else one.current_txn_start_offset,
+            producer.producer_id,
+            producer.producer_epoch,
+            producer.coordinator_epoch,
+            producer.last_sequence,
+            producer.last_timestamp,
+            None if producer.current_txn_start_offset < 0 else producer.current_txn_start_offset,
         )
-        for one in found[place]
+        for producer in found[topic_partition]
     ]
     _print("producers", PRODUCERS, rows, given.last("output"))
 
 
 async def _abort(cluster: ClusterClient, given: Given) -> None:
-    place, start = _place(given), given.number(START)
+    topic_partition, start = _topic_partition(given), given.number(START)
     if start is not None:
-        why = f"Failed to validate producer state for partition {_name(place)}"
-        states = (await _or_why(why, producers(cluster, [place], None)))[place]
-        found = [one for one in states if one.current_txn_start_offset == start >= 0]
+        why = f"Failed to validate producer state for partition {_name(topic_partition)}"
+        states = (await _or_why(why, producers(cluster, [topic_partition], None)))[topic_partition]
+        found = [state for state in states if state.current_txn_start_offset == start >= 0]
         if not found:
             raise Failed(
                 f"Could not find any open transactions starting at offset {start} on partition "
-                f"{_name(place)}"
+                f"{_name(topic_partition)}"
             )
         producer = [found[0].producer_id, found[0].producer_epoch, found[0].coordinator_epoch]
     else:
-        producer = [given.number(one.name) or 0 for one in OLDER]
+        producer = [given.number(option.name) or 0 for option in OLDER]
     producer_id, epoch, coordinator_epoch = producer
-    spec = transaction_ends.Aborted(place, producer_id, epoch, max(0, coordinator_epoch))
+    spec = transaction_ends.Aborted(topic_partition, producer_id, epoch, max(0, coordinator_epoch))
     await _or_why(f"Failed to abort transaction {spec}", transaction_ends.abort(cluster, spec))
 
 
 async def _find_hanging(cluster: ClusterClient, given: Given) -> None:
     broker_id, minutes = given.number("broker-id"), given.number("max-transaction-timeout")
     longest_ms = (TIMEOUT_MAX_MIN if minutes is None else minutes) * MINUTE_MS
-    places = await _places(cluster, given)
-    why = f"Failed to describe producers for {len(places)} partitions"
-    candidates = await _or_why(why, long_open(cluster, places, broker_id, longest_ms))
+    topic_partitions = await _topic_partitions(cluster, given)
+    why = f"Failed to describe producers for {len(topic_partitions)} partitions"
+    candidates = await _or_why(why, long_open(cluster, topic_partitions, broker_id, longest_ms))
     now_ms = cluster.now_ms()
     rows = [
         (
-            *place,
-            one.producer_id,
-            one.producer_epoch,
-            one.coordinator_epoch,
-            one.current_txn_start_offset,
-            one.last_timestamp,
-            quotient(now_ms - one.last_timestamp, MINUTE_MS),
+            *topic_partition,
+            producer.producer_id,
+            producer.producer_epoch,
+            producer.coordinator_epoch,
+            producer.current_txn_start_offset,
+            producer.last_timestamp,
+            quotient(now_ms - producer.last_timestamp, MINUTE_MS),
         )
-        for place, one in await _or_why("Failed to look them up", hanging(cluster, candidates))
+        for topic_partition, producer in await _or_why(
+            "Failed to look them up", hanging(cluster, candidates)
+        )
     ]
     _print("transactions", HANGING, rows, given.last("output"))
 
@@ -211,32 +218,32 @@ TOOL: Final = Tool(
 )
 
 
-async def _places(cluster: ClusterClient, given: Given) -> list[Place]:
+async def _topic_partitions(cluster: ClusterClient, given: Given) -> list[TopicPartition]:
     """Where transactions that hang are looked for. Failed."""
     topic, broker_id = given.last("topic"), given.number("broker-id")
     if topic is not None and given.has("partition"):
-        return [_place(given)]
+        return [_topic_partition(given)]
     if topic is None:
         topics = await cluster.topics()
     else:
         topics = list((await cluster.topics_named([topic])).values())
-    for one in topics:
-        if one.error_code:
-            raise Failed(f"Failed to describe {len(topics)} topics: {Refused(one.error_code)}")
+    for response in topics:
+        if response.error_code:
+            raise Failed(f"Failed to describe {len(topics)} topics: {Refused(response.error_code)}")
     return [
-        (one.name or "", partition.partition_index)
-        for one in topics
-        for partition in one.partitions
+        (response.name or "", partition.partition_index)
+        for response in topics
+        for partition in response.partitions
         if broker_id is None or broker_id in partition.replica_nodes
     ]
 
 
-def _place(given: Given) -> Place:
+def _topic_partition(given: Given) -> TopicPartition:
     return given.last("topic") or "", given.number("partition") or 0
 
 
-def _name(place: Place) -> str:
-    return f"{place[0]}-{place[1]}"
+def _name(topic_partition: TopicPartition) -> str:
+    return f"{topic_partition[0]}-{topic_partition[1]}"
 
 
 async def _or_why(why: str, work: Awaitable[T]) -> T:

@@ -36,10 +36,11 @@ DESCRIBE_USER_SCRAM_CREDENTIALS: Final = _api(50, "DescribeUserScramCredentials"
 ALTER_USER_SCRAM_CREDENTIALS: Final = _api(51, "AlterUserScramCredentials", 0, 0)
 
 
-async def must_serve(cluster: ClusterClient, api: Api, what: str) -> None:
-    """Failed, with a sentence that says so, if the cluster does not answer an API. `what`: what it
-    lacks."""
+async def must_serve(cluster: ClusterClient, api: Api, feature: str) -> None:
+    """Failed, with a sentence that says so, if the cluster does not answer an API. `feature`: what
+    it lacks."""
     if not await cluster.serves(api):
         raise Failed(
-            f"This cluster has no {what}: its brokers do not serve {api.name}, as Apache Kafka's do"
+            f"This cluster has no {feature}: its brokers do not serve {api.name}, as Apache "
+            "Kafka's do"
         )

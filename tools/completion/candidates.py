@@ -23,7 +23,7 @@ def candidates(words: Sequence[str], help_of: Help) -> list[str]:
     chosen = [os.path.basename(name).removeprefix("kavka").removeprefix("-"), *before]
     text = help_of(_commands(filter(None, chosen), help_of))
     known = OPTION.findall(text) if typed.startswith("-") else _names(text)
-    return sorted({one for one in known if one.startswith(typed)})
+    return sorted({word for word in known if word.startswith(typed)})
 
 
 def _commands(words: Iterable[str], help_of: Help) -> list[str]:

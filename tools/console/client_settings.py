@@ -118,9 +118,9 @@ def _value(name: str, text: str, default: Any) -> Any:
     if name == "auto.offset.reset":
         return _one_of(name, text.lower(), _RESETS)
     if name == "bootstrap.servers":
-        return [one.strip() for one in text.split(",")]
+        return [server.strip() for server in text.split(",")]
     if name == "partition.assignment.strategy":
-        return [_assignor(one.strip()) for one in text.split(",")]
+        return [_assignor(assignor.strip()) for assignor in text.split(",")]
     if isinstance(default, bool):
         return _one_of(name, text.lower(), ("true", "false")) == "true"
     if isinstance(default, int | float) or name.endswith((".bytes", ".ms")):

@@ -103,14 +103,14 @@ def run(given: Given) -> int:
 
     topic, pattern = given.text("topic"), given.text("include")
     partition, offset = given.number("partition"), first_offset(given)
-    place = Place(topic, pattern, partition, offset)
+    source = Place(topic, pattern, partition, offset)
     timeout_ms, limit = given.number("timeout-ms"), given.number("max-messages")
     stop = Stop(limit, None if timeout_ms is None or timeout_ms < 0 else timeout_ms)
     shown = chosen_formatter(given)
     properties = consumer_properties(given)
     reach(given.text("bootstrap-server") or "", properties)
     try:
-        with Reader(place, properties) as reader:
+        with Reader(source, properties) as reader:
             return reader.print_all(shown, stop, skips=given.has("skip-message-on-error"))
     finally:
         if given.has("enable-systest-events"):
@@ -176,14 +176,14 @@ def chosen_formatter(given: Given) -> Formatter:
 
 def _set_group(given: Given, found: dict[str, str], words: str, file: str) -> None:
     path = given.text(file)
-    places = (
+    sources = (
         {"group.id": given.text("group")},
         {} if path is None else read_properties(path),
         key_values(given.texts(words)),
     )
-    ids = {place["group.id"]: None for place in places if place.get("group.id") is not None}
+    ids = {source["group.id"]: None for source in sources if source.get("group.id") is not None}
     if len(ids) > 1:
-        names = ", ".join(f"'{one}'" for one in sorted(map(str, ids)))
+        names = ", ".join(f"'{group_id}'" for group_id in sorted(map(str, ids)))
         raise Misused(
             "The group ids provided in different places (directly using '--group', via "
             "'--consumer-property', or via '--consumer.config') do not match. Detected group ids: "

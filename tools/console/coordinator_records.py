@@ -218,10 +218,10 @@ class _Reader:
     def _uvarint(self) -> int:
         found = shift = 0
         while True:
-            one = self._data[self._at]
+            byte = self._data[self._at]
             self._at += 1
-            found |= (one & 0x7F) << shift
-            if one < 0x80:
+            found |= (byte & 0x7F) << shift
+            if byte < 0x80:
                 return found
             shift += 7
 

@@ -18,12 +18,14 @@ def deserializer(name: str) -> Callable[[bytes], str] | None:
     return _KNOWN.get(name.removeprefix(_PACKAGE))
 
 
-def _number(form: str, what: str, text: Callable[[float], str] = str) -> Callable[[bytes], str]:
+def _number(
+    form: str, type_name: str, text: Callable[[float], str] = str
+) -> Callable[[bytes], str]:
     size = struct.calcsize(form)
 
     def read(data: bytes) -> str:
         if len(data) != size:
-            raise Failed(f"Size of data received by {what}Deserializer is not {size}")
+            raise Failed(f"Size of data received by {type_name}Deserializer is not {size}")
         return text(struct.unpack(form, data)[0])
 
     return read
@@ -45,7 +47,7 @@ def _uuid(data: bytes) -> str:
 
 def _bytes(data: bytes) -> str:
     """As org.apache.kafka.common.utils.Bytes: what is no letter or sign is \\xXX."""
-    shown = (chr(one) if 32 <= one <= 126 and one != 92 else f"\\x{one:02X}" for one in data)
+    shown = (chr(byte) if 32 <= byte <= 126 and byte != 92 else f"\\x{byte:02X}" for byte in data)
     return "".join(shown)
 
 

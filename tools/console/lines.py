@@ -64,7 +64,7 @@ class LineReader:
         return Line(self._bytes(key), self._bytes(rest), found)
 
     def _split(
-        self, line: str, rest: str, separator: str, what: str, number: int
+        self, line: str, rest: str, separator: str, part: str, number: int
     ) -> tuple[str | None, str]:
         """Before and behind the separator; nothing before it where there is none."""
         before, found, behind = _partition(rest, separator)
@@ -72,7 +72,7 @@ class LineReader:
             return before, behind
         if self._ignores_errors:
             return None, rest
-        raise Failed(f"No {what} found on line number {number}: '{line}'")
+        raise Failed(f"No {part} found on line number {number}: '{line}'")
 
     def _header(self, pair: str, number: int) -> tuple[str, bytes | None]:
         name, found, value = _partition(pair, self._header_key_separator)
@@ -121,7 +121,7 @@ def _pieces(pattern: re.Pattern[str], text: str) -> list[str]:
 def _refuse_equals(texts: Mapping[str, str]) -> None:
     delimiter, separator = texts["headers.delimiter"], texts["headers.separator"]
     key_separator, null = texts["headers.key.separator"], texts.get("null.marker")
-    for one, other, names in (
+    for first, second, names in (
         (delimiter, separator, "headers.delimiter and headers.separator"),
         (delimiter, key_separator, "headers.delimiter and headers.key.separator"),
         (separator, key_separator, "headers.separator and headers.key.separator"),
@@ -130,5 +130,5 @@ def _refuse_equals(texts: Mapping[str, str]) -> None:
         (delimiter, null, "null.marker and headers.delimiter"),
         (key_separator, null, "null.marker and headers.key.separator"),
     ):
-        if one == other:
+        if first == second:
             raise Failed(f"{names} may not be equal")

@@ -58,8 +58,8 @@ class _Sender(Sender):  # type: ignore[misc]  # the library has no types
 
     def _expire(self, batch: Any) -> None:
         age_ms = int((time.monotonic() - batch.created) * 1000)
-        place = f"{batch.topic_partition.topic}-{batch.topic_partition.partition}"
-        text = f"Expiring {batch.record_count} record(s) for {place}:"
+        partition = f"{batch.topic_partition.topic}-{batch.topic_partition.partition}"
+        text = f"Expiring {batch.record_count} record(s) for {partition}:"
         text += f"{age_ms} ms has passed since batch creation"
         self._complete_batch_with_exception(batch, KafkaTimeoutError(text))
 

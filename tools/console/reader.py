@@ -47,9 +47,9 @@ class Stop(NamedTuple):
 class Reader:
     """Between `with` and its end, where it says how many records there were."""
 
-    def __init__(self, place: Place, properties: Mapping[str, str]) -> None:
-        """Failed if the properties or the place make no sense."""
-        _check(place)
+    def __init__(self, source: Place, properties: Mapping[str, str]) -> None:
+        """Failed if the properties or the source make no sense."""
+        _check(source)
         logging.getLogger("kafka").addHandler(logging.NullHandler())
         self._count = 0
         self._left: dict[TopicPartition, int] = {}
@@ -57,7 +57,7 @@ class Reader:
             self._consumer = KafkaConsumer(**arguments(properties, KafkaConsumer.DEFAULT_CONFIG))
         except (KafkaError, ValueError, TypeError, AssertionError) as error:
             raise Failed(f"the consumer can't be made so: {error}") from error
-        self._place = place
+        self._place = source
 
     def print_all(self, formatter: Formatter, stop: Stop, *, skips: bool) -> int:
         """Print records until it is to stop; the exit code. `skips`: go on behind a record that
@@ -94,21 +94,21 @@ class Reader:
         finally:
             print(f"Processed a total of {self._count} messages", file=sys.stderr)
 
-    def _begin(self, place: Place) -> None:
-        if place.partition is None:
-            if place.topic is not None:
-                self._consumer.subscribe([place.topic])
+    def _begin(self, source: Place) -> None:
+        if source.partition is None:
+            if source.topic is not None:
+                self._consumer.subscribe([source.topic])
             else:
-                self._consumer.subscribe(pattern=whole_name(place.pattern or ""))
+                self._consumer.subscribe(pattern=whole_name(source.pattern or ""))
             return
-        partition = TopicPartition(place.topic, place.partition)
+        partition = TopicPartition(source.topic, source.partition)
         self._consumer.assign([partition])
-        if place.offset == EARLIEST:
+        if source.offset == EARLIEST:
             self._consumer.seek_to_beginning(partition)
-        elif place.offset == LATEST:
+        elif source.offset == LATEST:
             self._consumer.seek_to_end(partition)
         else:
-            self._consumer.seek(partition, place.offset)
+            self._consumer.seek(partition, source.offset)
 
     def _records(self, stop: Stop) -> Iterator[Any]:
         """Each is counted when it is handed out; those behind it are `_left`."""
@@ -140,9 +140,9 @@ def whole_name(pattern: str) -> re.Pattern[str]:
     return user_pattern(pattern, "--include", suffix=r"\Z")
 
 
-def _check(place: Place) -> None:
+def _check(source: Place) -> None:
     """Failed if nothing can be read there: what the client refuses when it is too late."""
-    if place.topic == "":
+    if source.topic == "":
         raise Failed("--topic is empty")
-    if place.pattern is not None:
-        whole_name(place.pattern)
+    if source.pattern is not None:
+        whole_name(source.pattern)

@@ -57,7 +57,7 @@ def judge_way(way: Way, cluster_id: str | None) -> Finding:
     """Whether clients reach a broker where it tells them to come to."""
     address = f"{way.host}:{way.port}"
     subject = f"broker {way.broker_id}"
-    problem, what = _fault(way, cluster_id)
+    problem, fault = _fault(way, cluster_id)
     is_loopback = _is_loopback(way.resolved.addresses) and not _is_loopback(way.asked_from)
     if not problem and is_loopback:
         return warning(
@@ -72,13 +72,13 @@ def judge_way(way: Way, cluster_id: str | None) -> Finding:
         return ok(STEP, subject, f"is reached at {address}, where it tells clients to come to")
     if problem == "silent":
         return error(
-            STEP, problem, subject, f"tells clients to come to {address}, {what}", _hanging(way)
+            STEP, problem, subject, f"tells clients to come to {address}, {fault}", _hanging(way)
         )
     why = ""
     if is_loopback:
         why = f": {way.host} is the machine of the client itself, whichever that is"
     return error(
-        STEP, problem, subject, f"tells clients to come to {address}, {what}{why}", _line(way)
+        STEP, problem, subject, f"tells clients to come to {address}, {fault}{why}", _line(way)
     )
 
 
@@ -86,8 +86,8 @@ def _fault(way: Way, cluster_id: str | None) -> tuple[str, str]:
     """What is wrong with the address, by name and in words; ("", "") if nothing is."""
     if way.resolved.failure:
         return "unresolvable", f"which has no address here ({way.resolved.failure})"
-    if all(one.failure for one in way.tried):
-        if any(one.is_late for one in way.tried):
+    if all(attempt.failure for attempt in way.tried):
+        if any(attempt.is_late for attempt in way.tried):
             return "no-answer", "which does not answer: it is down, or not reachable from here"
         return "refused", "where nothing listens"
     if way.reply is not None and way.reply.protocol in (PortProtocol.SILENT, PortProtocol.CLOSES):
@@ -125,13 +125,13 @@ def _line(way: Way) -> str:
             listeners.append(f"{name}://{host}:{port}")
     if not is_replaced:
         listeners = [f"LISTENER://{better}"]
-    place = f"in server.properties of broker {way.broker_id}"
+    where = f"in server.properties of broker {way.broker_id}"
     meant = "" if way.better else "\nHOST: a name or address by which clients reach that machine"
     had = f"\n(it is now {KEY}={now})" if way.config.get(KEY) else ""
-    return f"{place}: {KEY}={','.join(listeners)}{meant}{had}\nthen restart it"
+    return f"{where}: {KEY}={','.join(listeners)}{meant}{had}\nthen restart it"
 
 
 def _is_loopback(addresses: Sequence[str]) -> bool:
     return bool(addresses) and all(
-        ipaddress.ip_address(one.partition("%")[0]).is_loopback for one in addresses
+        ipaddress.ip_address(address.partition("%")[0]).is_loopback for address in addresses
     )

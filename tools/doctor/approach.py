@@ -79,7 +79,7 @@ async def approach(port: Port, client: Client, clock: Clock) -> Arrived:
     findings = [judge_name(port.host, resolved)]
     if resolved.failure:
         return Arrived(port, findings, resolved)
-    tried = await asyncio.gather(*(connect(one, port, clock) for one in resolved.addresses))
+    tried = await asyncio.gather(*(connect(address, port, clock) for address in resolved.addresses))
     findings.append(judge_connections(str(port), tried))
     if not _may_go_on(findings):
         return Arrived(port, findings, resolved)
@@ -98,7 +98,7 @@ async def approach(port: Port, client: Client, clock: Clock) -> Arrived:
         findings += found
         if not data:
             return Arrived(port, findings, resolved)
-    distrusts = any(one.step == "tls" and one.level is Level.ERROR for one in findings)
+    distrusts = any(finding.step == "tls" and finding.level is Level.ERROR for finding in findings)
     client = client._replace(means=client.means._replace(distrusts=distrusts))
     found, served = await _kafka(port, client, data)
     findings += found
@@ -156,9 +156,9 @@ async def _kafka(port: Port, client: Client, data: bytes) -> tuple[list[Finding]
 
 async def _mechanisms(port: Port, client: Client) -> Mechanisms | None:
     context = None if client.trust is None else client.trust.lenient
-    asked = port_protocol.handshake_request(client.means.mechanism or "")
+    request = port_protocol.handshake_request(client.means.mechanism or "")
     try:
-        heard = await exchange(port, asked, is_framed=True, secured_by=context)
+        heard = await exchange(port, request, is_framed=True, secured_by=context)
     except OSError:  # it closes the connection: it does not know of logins
         return None
     return port_protocol.mechanisms(heard.data)

@@ -61,82 +61,82 @@ def judge_name(host: str, resolved: Resolved) -> Finding:
     return ok(NAME, host, f"is {', '.join(resolved.addresses)}")
 
 
-def judge_connections(place: str, tried: Sequence[Connected]) -> Finding:
+def judge_connections(subject: str, tried: Sequence[Connected]) -> Finding:
     """Whether one of a host's addresses accepts connections."""
-    accepted = [one for one in tried if not one.failure]
-    late = [one.address for one in tried if one.is_late]
+    accepted = [attempt for attempt in tried if not attempt.failure]
+    late = [attempt.address for attempt in tried if attempt.is_late]
     if accepted and late:
         return warning(
             TCP,
             "some-addresses-silent",
-            place,
+            subject,
             f"accepts connections at {accepted[0].address}, but {', '.join(late)} does not answer: "
             "clients that try it first wait for their timeout",
             "take the address that does not answer from the name, or let the broker listen there",
         )
     if accepted:
         first = accepted[0]
-        return ok(TCP, place, f"accepts connections ({first.address}, {first.took_ms:.1f} ms)")
+        return ok(TCP, subject, f"accepts connections ({first.address}, {first.took_ms:.1f} ms)")
     if late:
         return error(
             TCP,
             "no-answer",
-            place,
+            subject,
             "does not answer at all",
             "the host is down, or a firewall or security group on the way drops what is sent: "
             "allow this port, and look whether the address is right",
         )
-    if all(one.is_refused for one in tried):
+    if all(attempt.is_refused for attempt in tried):
         return error(
             TCP,
             "refused",
-            place,
+            subject,
             "refuses connections: nothing listens there",
             "start the broker, or use the port of its `listeners`; a broker that listens on "
             "127.0.0.1 or localhost only can't be reached from other machines or containers",
         )
-    failures = "; ".join(f"{one.address}: {one.failure}" for one in tried)
+    failures = "; ".join(f"{attempt.address}: {attempt.failure}" for attempt in tried)
     return error(
         TCP,
         "unreachable",
-        place,
+        subject,
         f"can't be reached: {failures}",
         "look at the routes and the network settings of this machine",
     )
 
 
-def judge_speech(place: str, reply: Reply, *, expects_tls: bool) -> Finding:
+def judge_speech(subject: str, reply: Reply, *, expects_tls: bool) -> Finding:
     """Whether a port speaks what the client's settings say. A Kafka port is judged further by its
     versions, one with TLS by its certificate."""
     if reply.protocol is PortProtocol.TLS and not expects_tls:
         return error(
             "tls",
             "tls-at-plain-client",
-            place,
+            subject,
             "speaks TLS, and the client would not: it would wait in vain, or be disconnected",
             "use the port of a PLAINTEXT listener, or set security.protocol=SSL (SASL_SSL if it "
             "asks for a login) and ssl.truststore.location in the file for --command-config",
         )
     if reply.protocol is PortProtocol.TLS:
-        return ok(PROTOCOL, place, "speaks TLS")
+        return ok(PROTOCOL, subject, "speaks TLS")
     if expects_tls and reply.protocol is PortProtocol.KAFKA:
         return error(
             "tls",
             "plain-at-tls-client",
-            place,
+            subject,
             "speaks Kafka's protocol without TLS, and the client's settings ask for TLS",
             "use the port of an SSL listener, or set security.protocol=PLAINTEXT (SASL_PLAINTEXT "
             "if it asks for a login)",
         )
     if reply.protocol is PortProtocol.KAFKA:
-        return ok(PROTOCOL, place, "speaks Kafka's protocol")
+        return ok(PROTOCOL, subject, "speaks Kafka's protocol")
     if reply.protocol in _OTHERS:
         problem, found, advice = _OTHERS[reply.protocol]
-        return error(PROTOCOL, problem, place, found, advice)
+        return error(PROTOCOL, problem, subject, found, advice)
     return error(
         PROTOCOL,
         "not-kafka",
-        place,
+        subject,
         "speaks something that is not Kafka's protocol: it sends "
         f"{port_protocol.shown(reply.data)}",
         "use the port of the broker's listeners, 9092 unless set otherwise",

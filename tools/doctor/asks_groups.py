@@ -41,27 +41,29 @@ async def watch(cluster: Cluster, watch_s: float) -> Sequence[Group]:
         await tasks.sleep(EVERY_S)
         await _sample(cluster, listed)
     names = {topic.topic_id: topic.name or "" for topic in cluster.metadata.topics}
-    for one in listed:
-        one.group.committed = await _committed(cluster, one, names)
-    return [one.group for one in listed]
+    for listing in listed:
+        listing.group.committed = await _committed(cluster, listing, names)
+    return [listing.group for listing in listed]
 
 
 async def _list(cluster: Cluster) -> list[_Listed]:
     answers = await cluster.ask_all(list_groups.API, ListGroupsRequest())
     return [
-        _Listed(Group(one.group_id, one.protocol_type), broker, one.group_type.lower() in CLASSIC)
+        _Listed(
+            Group(group.group_id, group.protocol_type), broker, group.group_type.lower() in CLASSIC
+        )
         for broker, answer in answers.items()
-        for one in answer.groups
-        if one.group_type.lower() in (*CLASSIC, CONSUMER)
+        for group in answer.groups
+        if group.group_type.lower() in (*CLASSIC, CONSUMER)
     ]
 
 
 async def _sample(cluster: Cluster, listed: Sequence[_Listed]) -> bool:
     """See each once more; whether one has members."""
     is_busy = False
-    for broker in sorted({one.coordinator for one in listed}):
-        mine = [one for one in listed if one.coordinator == broker]
-        by_id = {one.group.group_id: one.group for one in mine}
+    for broker in sorted({listing.coordinator for listing in listed}):
+        mine = [listing for listing in listed if listing.coordinator == broker]
+        by_id = {listing.group.group_id: listing.group for listing in mine}
         for found, sample in [
             *await _classic(cluster, broker, mine),
             *await _consumers(cluster, broker, mine),
@@ -76,36 +78,36 @@ async def _sample(cluster: Cluster, listed: Sequence[_Listed]) -> bool:
 async def _classic(
     cluster: Cluster, broker: int, listed: Sequence[_Listed]
 ) -> Sequence[tuple[Any, Sample]]:
-    ids = [one.group.group_id for one in listed if one.is_classic]
+    ids = [listing.group.group_id for listing in listed if listing.is_classic]
     if not ids:
         return ()
     answer = await cluster.ask(broker, describe_groups.API, DescribeGroupsRequest(ids))
     return [
-        (one, Sample(one.group_state, frozenset(member.member_id for member in one.members)))
-        for one in answer.groups
-        if not one.error_code
+        (group, Sample(group.group_state, frozenset(member.member_id for member in group.members)))
+        for group in answer.groups
+        if not group.error_code
     ]
 
 
 async def _consumers(
     cluster: Cluster, broker: int, listed: Sequence[_Listed]
 ) -> Sequence[tuple[Any, Sample]]:
-    ids = [one.group.group_id for one in listed if not one.is_classic]
+    ids = [listing.group.group_id for listing in listed if not listing.is_classic]
     if not ids:
         return ()
     request = ConsumerGroupDescribeRequest(ids)
     answer = await cluster.ask(broker, consumer_group_describe.API, request)
     return [
         (
-            one,
+            group,
             Sample(
-                one.group_state,
-                frozenset(member.member_id for member in one.members),
-                one.group_epoch,
+                group.group_state,
+                frozenset(member.member_id for member in group.members),
+                group.group_epoch,
             ),
         )
-        for one in answer.groups
-        if not one.error_code
+        for group in answer.groups
+        if not group.error_code
     ]
 
 
@@ -116,16 +118,19 @@ async def _committed(
     request = OffsetFetchRequest([AskedGroup(group_id)], group_id)
     answer = await cluster.ask(listed.coordinator, offset_fetch.API, request)
     return {
-        (name, one.partition_index): one.committed_offset
+        (name, partition.partition_index): partition.committed_offset
         for name, partitions in _topics(answer, names)
-        for one in partitions
-        if not one.error_code and one.committed_offset >= 0
+        for partition in partitions
+        if not partition.error_code and partition.committed_offset >= 0
     }
 
 
 def _topics(answer: Any, names: Mapping[Any, str]) -> Iterator[tuple[str, Any]]:
     """Names and partitions, whatever the version of the answer."""
-    for topic in [*(answer.topics or ()), *(one for g in answer.groups or () for one in g.topics)]:
+    for topic in [
+        *(answer.topics or ()),
+        *(topic for group in answer.groups or () for topic in group.topics),
+    ]:
         name = getattr(topic, "name", None) or names.get(getattr(topic, "topic_id", None), "")
         if name:
             yield name, topic.partitions

@@ -29,22 +29,22 @@ class Found(NamedTuple):
 def leaders(cluster: Cluster) -> dict[Place, int]:
     """The leader of each partition that has one that can be asked."""
     return {
-        (topic.name or "", one.partition_index): one.leader_id
+        (topic.name or "", partition.partition_index): partition.leader_id
         for topic in cluster.metadata.topics
-        for one in topic.partitions
-        if one.leader_id in cluster.ways
+        for partition in topic.partitions
+        if partition.leader_id in cluster.ways
     }
 
 
 async def offsets(
-    cluster: Cluster, places: Iterable[Place], time: int, isolation: int = UNCOMMITTED
+    cluster: Cluster, partitions: Iterable[Place], time: int, isolation: int = UNCOMMITTED
 ) -> dict[Place, Found]:
     """The offset for a time in each of the partitions that have one. Unanswered."""
     led_by: defaultdict[int, list[Place]] = defaultdict(list)
     led = leaders(cluster)
-    for place in places:
-        if place in led:
-            led_by[led[place]].append(place)
+    for topic_partition in partitions:
+        if topic_partition in led:
+            led_by[led[topic_partition]].append(topic_partition)
     found: dict[Place, Found] = {}
     for leader, some in led_by.items():
         topics = [
@@ -54,45 +54,52 @@ async def offsets(
         request = ListOffsetsRequest(CONSUMER, topics, isolation, TIMEOUT_MS)
         response = await cluster.ask(leader, list_offsets.API, request)
         found |= {
-            (topic.name, one.partition_index): Found(one.offset, one.timestamp)
+            (topic.name, partition.partition_index): Found(partition.offset, partition.timestamp)
             for topic in response.topics
-            for one in topic.partitions
-            if not one.error_code and one.offset >= 0
+            for partition in topic.partitions
+            if not partition.error_code and partition.offset >= 0
         }
     return found
 
 
-async def ends(cluster: Cluster, places: Iterable[Place]) -> Mapping[Place, Ends]:
+async def ends(cluster: Cluster, partitions: Iterable[Place]) -> Mapping[Place, Ends]:
     """First and last offsets. Unanswered."""
-    wanted = list(places)
-    last = await offsets(cluster, wanted, list_offsets.LATEST)
+    requested = list(partitions)
+    last = await offsets(cluster, requested, list_offsets.LATEST)
     first = await offsets(cluster, last, list_offsets.EARLIEST)
-    return {place: Ends(first[place].offset, last[place].offset) for place in first}
+    return {
+        topic_partition: Ends(first[topic_partition].offset, last[topic_partition].offset)
+        for topic_partition in first
+    }
 
 
 async def held_back(cluster: Cluster) -> list[Place]:
     """Partitions with records behind the first open transaction. Unanswered."""
     stable = await offsets(cluster, leaders(cluster), list_offsets.LATEST, COMMITTED)
     last = await offsets(cluster, stable, list_offsets.LATEST)
-    return [place for place, found in last.items() if stable[place].offset < found.offset]
+    return [
+        topic_partition
+        for topic_partition, found in last.items()
+        if stable[topic_partition].offset < found.offset
+    ]
 
 
 async def stamps(cluster: Cluster, topics: Iterable[str]) -> list[Stamp]:
     """The newest record of each partition of topics whose records have the broker's time.
     Unanswered."""
-    wanted = set(topics)
+    names = set(topics)
     led = leaders(cluster)
-    places = [place for place in led if place[0] in wanted]
-    found = await offsets(cluster, places, list_offsets.MAX_TIMESTAMP)
+    partitions = [topic_partition for topic_partition in led if topic_partition[0] in names]
+    found = await offsets(cluster, partitions, list_offsets.MAX_TIMESTAMP)
     return [
-        Stamp(f"{topic}-{number}", led[topic, number], one.timestamp_ms)
-        for (topic, number), one in found.items()
-        if one.timestamp_ms >= 0
+        Stamp(f"{topic}-{number}", led[topic, number], newest.timestamp_ms)
+        for (topic, number), newest in found.items()
+        if newest.timestamp_ms >= 0
     ]
 
 
-def _by_topic(places: Iterable[Place]) -> Iterator[tuple[str, list[int]]]:
+def _by_topic(partitions: Iterable[Place]) -> Iterator[tuple[str, list[int]]]:
     topics: defaultdict[str, list[int]] = defaultdict(list)
-    for topic, number in places:
+    for topic, number in partitions:
         topics[topic].append(number)
     yield from topics.items()

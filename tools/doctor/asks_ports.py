@@ -53,7 +53,7 @@ class Port(NamedTuple):
 
     def answers_at(self, tried: Sequence[Connected]) -> Port:
         """The port with the first address that accepts connections, if one does."""
-        accepted = (one.address for one in tried if not one.failure)
+        accepted = (attempt.address for attempt in tried if not attempt.failure)
         return self._replace(address=next(accepted, ""))
 
     def __str__(self) -> str:
@@ -71,7 +71,7 @@ async def resolve(host: str, within_s: float) -> Resolved:
         return Resolved((), f"no name server answers within {within_s:g} s")
     except (OSError, UnicodeError) as failure:
         return Resolved((), getattr(failure, "strerror", None) or str(failure))
-    return Resolved(list(dict.fromkeys(str(one[4][0]) for one in found)))
+    return Resolved(list(dict.fromkeys(str(info[4][0]) for info in found)))
 
 
 async def connect(address: str, port: Port, clock: Clock) -> Connected:
@@ -132,8 +132,8 @@ def _frame_bytes(data: bytes) -> int:
 async def listen(port: Port) -> Reply:
     """Find out what is spoken at a port: Kafka's protocol first, then those that it is mistaken
     for."""
-    asked = port_protocol.request(port_protocol.API_VERSIONS_KEY, 0)
-    first = await exchange(port, asked, is_framed=True)
+    request = port_protocol.request(port_protocol.API_VERSIONS_KEY, 0)
+    first = await exchange(port, request, is_framed=True)
     protocol = port_protocol.protocol_of(first)
     if protocol not in (PortProtocol.CLOSES, PortProtocol.SILENT, PortProtocol.OTHER):
         return Reply(protocol, first.data)

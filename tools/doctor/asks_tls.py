@@ -48,8 +48,8 @@ def trust_of(config: Mapping[str, str]) -> Trust:
         unread = str(failure)
     lenient = unverified()
     own = own_of(config)
-    for one in (context, lenient):
-        own.load(one)
+    for ssl_context in (context, lenient):
+        own.load(ssl_context)
     return Trust(context, lenient, source, bool(own.key), unread)
 
 
@@ -109,9 +109,9 @@ async def _distrust(port: Port, trust: Trust) -> tuple[int, str]:
 async def _ends_without_certificate(port: Port, trust: Trust) -> bool:
     """Whether the connection ends as the client shows no certificate: in TLS 1.3 that is said only
     after the handshake, and is lost if something is sent meanwhile."""
-    asked = port_protocol.request(port_protocol.API_VERSIONS_KEY, 0)
+    request = port_protocol.request(port_protocol.API_VERSIONS_KEY, 0)
     try:
-        if (await exchange(port, asked, secured_by=trust.lenient)).data:
+        if (await exchange(port, request, secured_by=trust.lenient)).data:
             return False
         heard = await exchange(port, b"", secured_by=trust.lenient)
     except OSError as failure:
@@ -127,5 +127,5 @@ def _asks_for_certificate(failure: OSError) -> bool:
 
 async def inside(port: Port, trust: Trust) -> port_protocol.Heard:
     """What answers Kafka's first request inside TLS. OSError."""
-    asked = port_protocol.request(port_protocol.API_VERSIONS_KEY, 0)
-    return await exchange(port, asked, is_framed=True, secured_by=trust.lenient)
+    request = port_protocol.request(port_protocol.API_VERSIONS_KEY, 0)
+    return await exchange(port, request, is_framed=True, secured_by=trust.lenient)

@@ -29,11 +29,13 @@ async def transactions(cluster: Cluster) -> list[Transaction]:
     for broker, answer in answers.items():
         if answer.error_code:
             raise Unanswered(f"broker {broker} answers {ErrorCode(answer.error_code).name}")
-        listed = {one.transactional_id: one for one in answer.transaction_states}
-        begun = [one for one, state in listed.items() if state.transaction_state not in OVER]
+        listed = {state.transactional_id: state for state in answer.transaction_states}
+        begun = [name for name, state in listed.items() if state.transaction_state not in OVER]
         found += [
-            Transaction(name, broker, one.transaction_state, one.producer_id, 0, -1, frozenset())
-            for name, one in listed.items()
+            Transaction(
+                name, broker, state.transaction_state, state.producer_id, 0, -1, frozenset()
+            )
+            for name, state in listed.items()
             if name not in begun
         ]
         found += await _described(cluster, broker, begun) if begun else []
@@ -45,38 +47,44 @@ async def _described(cluster: Cluster, broker: int, names: Sequence[str]) -> lis
     answer = await cluster.ask(broker, describe_transactions.API, request)
     return [
         Transaction(
-            one.transactional_id,
+            state.transactional_id,
             broker,
-            one.transaction_state,
-            one.producer_id,
-            one.transaction_timeout_ms,
-            one.transaction_start_time_ms,
-            frozenset((topic.topic, number) for topic in one.topics for number in topic.partitions),
+            state.transaction_state,
+            state.producer_id,
+            state.transaction_timeout_ms,
+            state.transaction_start_time_ms,
+            frozenset(
+                (topic.topic, number) for topic in state.topics for number in topic.partitions
+            ),
         )
-        for one in answer.transaction_states
-        if not one.error_code
+        for state in answer.transaction_states
+        if not state.error_code
     ]
 
 
 async def open_in_partitions(cluster: Cluster) -> Mapping[Place, Sequence[Open]]:
     """The transactions that partitions wait for. Unanswered."""
     led = leaders(cluster)
-    asked: defaultdict[int, defaultdict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    by_leader: defaultdict[int, defaultdict[str, list[int]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
     for topic, number in await held_back(cluster):
-        asked[led[topic, number]][topic].append(number)
+        by_leader[led[topic, number]][topic].append(number)
     found: dict[Place, Sequence[Open]] = {}
-    for leader, topics in asked.items():
-        request = DescribeProducersRequest([ProducersOfTopic(*one) for one in topics.items()])
+    for leader, topics in by_leader.items():
+        request = DescribeProducersRequest([ProducersOfTopic(*item) for item in topics.items()])
         answer = await cluster.ask(leader, describe_producers.API, request)
         found |= {
-            (topic.name, one.partition_index): [
-                Open(each.producer_id, each.producer_epoch, each.current_txn_start_offset)
-                for each in one.active_producers
-                if each.current_txn_start_offset >= 0
+            (topic.name, partition.partition_index): [
+                Open(
+                    producer.producer_id, producer.producer_epoch, producer.current_txn_start_offset
+                )
+                for producer in partition.active_producers
+                if producer.current_txn_start_offset >= 0
             ]
             for topic in answer.topics
-            for one in topic.partitions
-            if not one.error_code
+            for partition in topic.partitions
+            if not partition.error_code
         }
     return found
 
@@ -86,6 +94,8 @@ def still_open(
 ) -> Mapping[Place, Sequence[Open]]:
     """Those that were open at two moments: then also between, when coordinators were asked."""
     return {
-        place: [one for one in opened if one in after.get(place, ())]
-        for place, opened in before.items()
+        topic_partition: [
+            transaction for transaction in opened if transaction in after.get(topic_partition, ())
+        ]
+        for topic_partition, opened in before.items()
     }

@@ -12,7 +12,7 @@ from kavka.tools.doctor.advertised import Way
 from kavka.tools.doctor.asks_ports import Connected, Port, Resolved, connect, listen, resolve
 from kavka.tools.doctor.asks_tls import Trust, look_at
 from kavka.tools.doctor.certificates import Secured
-from kavka.tools.doctor.cluster import Cluster, Unanswered, asked, settings_of
+from kavka.tools.doctor.cluster import Cluster, Unanswered, ask_client, settings_of
 from kavka.tools.doctor.port_protocol import PortProtocol, Reply
 from kavka.wire.apis import metadata
 
@@ -38,8 +38,8 @@ class Gone(NamedTuple):
 
 async def go_to_all(cluster: Cluster, start: Start) -> Sequence[Gone]:
     """Go to all brokers of the metadata; the cluster then knows a way to those that answer."""
-    brokers = sorted(cluster.metadata.brokers, key=lambda one: one.node_id)
-    return await asyncio.gather(*(_go(cluster, one, start) for one in brokers))
+    brokers = sorted(cluster.metadata.brokers, key=lambda broker: broker.node_id)
+    return await asyncio.gather(*(_go(cluster, broker, start) for broker in brokers))
 
 
 async def _go(cluster: Cluster, broker: metadata.BrokerResponse, start: Start) -> Gone:
@@ -55,7 +55,7 @@ async def _go(cluster: Cluster, broker: metadata.BrokerResponse, start: Start) -
     tried = await reach(way.resolved, port, cluster)
     port = port.answers_at(tried)
     reply, secured = None, None
-    if any(not one.failure for one in tried):
+    if any(not attempt.failure for attempt in tried):
         try:
             if start.trust is None:
                 reply = await listen(port)
@@ -76,14 +76,14 @@ async def _go(cluster: Cluster, broker: metadata.BrokerResponse, start: Start) -
 async def reach(resolved: Resolved, port: Port, cluster: Cluster) -> Sequence[Connected]:
     """Try all addresses of a host."""
     clock = cluster.seams.clock
-    return await asyncio.gather(*(connect(one, port, clock) for one in resolved.addresses))
+    return await asyncio.gather(*(connect(address, port, clock) for address in resolved.addresses))
 
 
 async def _ask(cluster: Cluster, way: Way, port: Port) -> Way:
     """Who answers there; if it is that broker, the cluster knows this way to it."""
     client = cluster.client(port)
     try:
-        answer = await asked(client, metadata.API, MetadataRequest([]))
+        answer = await ask_client(client, metadata.API, MetadataRequest([]))
         if answer.cluster_id != cluster.metadata.cluster_id:
             return way._replace(cluster_id=answer.cluster_id, is_this_broker=False)
         config = await settings_of(client, way.broker_id)

@@ -34,7 +34,7 @@ AGAIN: Final = (
 )
 
 
-class TopicPlace(NamedTuple):
+class TopicIdPartition(NamedTuple):
     """A partition of the topic."""
 
     name: str
@@ -66,7 +66,7 @@ async def write_to_all(cluster: Cluster) -> Mapping[int, Reading | str]:
     try:
         topic_id = await _known(cluster, name)
         return {
-            broker: await _write(cluster, broker, TopicPlace(name, topic_id, number))
+            broker: await _write(cluster, broker, TopicIdPartition(name, topic_id, number))
             for number, broker in enumerate(brokers)
         }
     finally:
@@ -79,29 +79,31 @@ async def _known(cluster: Cluster, name: str) -> UUID:
     for _ in range(TRIES_MAX):
         answer = await cluster.ask_any(metadata.API, MetadataRequest([AskedTopic(name)]))
         (topic,) = answer.topics
-        if not topic.error_code and all(one.leader_id >= 0 for one in topic.partitions):
+        if not topic.error_code and all(partition.leader_id >= 0 for partition in topic.partitions):
             return topic.topic_id or UUID(int=0)
         await cluster.seams.tasks.sleep(RETRY_S)
     raise Unanswered(f"the topic {name} was created, but gets no leaders")
 
 
-async def _write(cluster: Cluster, broker: int, place: TopicPlace) -> Reading | str:
+async def _write(cluster: Cluster, broker: int, partition: TopicIdPartition) -> Reading | str:
     clock = cluster.seams.clock
     said = ""
     for _ in range(TRIES_MAX):
         before_ms = clock.now_ms()
         batch = bytes(build_batch([NewRecord(before_ms, None, b"kavka doctor")]))
-        data = TopicData(place.name, place.topic_id, [PartitionData(place.partition, batch)])
+        data = TopicData(
+            partition.name, partition.topic_id, [PartitionData(partition.partition, batch)]
+        )
         try:
             answer = await cluster.ask(broker, produce.API, ProduceRequest([data]))
         except Unanswered as failure:
             return str(failure)
         after_ms = clock.now_ms()
-        one = answer.responses[0].partition_responses[0]
-        if not one.error_code:
-            return Reading(one.log_append_time_ms, before_ms, after_ms)
-        said = _said(one.error_code, one.error_message)
-        if one.error_code not in AGAIN:
+        response = answer.responses[0].partition_responses[0]
+        if not response.error_code:
+            return Reading(response.log_append_time_ms, before_ms, after_ms)
+        said = _said(response.error_code, response.error_message)
+        if response.error_code not in AGAIN:
             return said
         await cluster.seams.tasks.sleep(RETRY_S)
     return said

@@ -37,29 +37,29 @@ class Secured:
 
 
 def judge_certificate(
-    place: str, secured: Secured, now_s: float, *, checks_name: bool, trust: str
+    subject: str, secured: Secured, now_s: float, *, checks_name: bool, trust: str
 ) -> list[Finding]:
     """All that is wrong with it. `trust`: where the trusted authorities come from."""
     if not secured.protocol:
-        return [_no_handshake(place, secured)]
+        return [_no_handshake(subject, secured)]
     found = []
     if secured.certificate is not None:
-        found += _dates(place, secured.certificate, now_s)
+        found += _dates(subject, secured.certificate, now_s)
         if not secured.fits_name:
-            found.append(_name(place, secured.certificate, checks_name=checks_name))
+            found.append(_name(subject, secured.certificate, checks_name=checks_name))
     if secured.distrust:
-        found.append(_chain(place, secured, trust))
+        found.append(_chain(subject, secured, trust))
     if secured.wants_certificate:
-        found.append(_client_certificate(place, shown=secured.shown))
-    return found or [ok(STEP, place, _in_order(secured, trust))]
+        found.append(_client_certificate(subject, shown=secured.shown))
+    return found or [ok(STEP, subject, _in_order(secured, trust))]
 
 
-def _client_certificate(place: str, *, shown: bool) -> Finding:
+def _client_certificate(subject: str, *, shown: bool) -> Finding:
     if shown:
         return error(
             STEP,
             "client-certificate-refused",
-            place,
+            subject,
             "refuses the certificate of the client",
             "let it come from an authority in ssl.truststore.location of the broker, be valid now, "
             "and have a key of a kind that the broker knows",
@@ -67,25 +67,25 @@ def _client_certificate(place: str, *, shown: bool) -> Finding:
     return error(
         STEP,
         "client-certificate",
-        place,
+        subject,
         "ends the connection of a client without a certificate (ssl.client.auth=required)",
         "set ssl.keystore.location (and ssl.keystore.password) in the file for --command-config: a "
         "key and a certificate that the broker trusts",
     )
 
 
-def _no_handshake(place: str, secured: Secured) -> Finding:
+def _no_handshake(subject: str, secured: Secured) -> Finding:
     return error(
         STEP,
         "no-handshake",
-        place,
+        subject,
         f"speaks TLS, but no handshake succeeds: {secured.failure}",
         "look at ssl.enabled.protocols and ssl.cipher.suites of broker and client: they need a "
         "version and a cipher in common",
     )
 
 
-def _dates(place: str, certificate: Mapping[str, Any], now_s: float) -> list[Finding]:
+def _dates(subject: str, certificate: Mapping[str, Any], now_s: float) -> list[Finding]:
     begins_s = ssl.cert_time_to_seconds(certificate["notBefore"])
     ends_s = ssl.cert_time_to_seconds(certificate["notAfter"])
     if now_s > ends_s:
@@ -93,7 +93,7 @@ def _dates(place: str, certificate: Mapping[str, Any], now_s: float) -> list[Fin
             error(
                 STEP,
                 "expired",
-                place,
+                subject,
                 f"has a certificate that was valid until {certificate['notAfter']}",
                 "put a new one into ssl.keystore.location of the broker; kavka configs "
                 "--alter loads it without a restart",
@@ -104,7 +104,7 @@ def _dates(place: str, certificate: Mapping[str, Any], now_s: float) -> list[Fin
             error(
                 STEP,
                 "not-yet-valid",
-                place,
+                subject,
                 f"has a certificate that is valid only from {certificate['notBefore']} on",
                 "look at the clock of this machine and of the one that made the certificate",
             )
@@ -117,27 +117,27 @@ def _dates(place: str, certificate: Mapping[str, Any], now_s: float) -> list[Fin
         warning(
             STEP,
             "expires-soon",
-            place,
+            subject,
             f"has a certificate that ends in {days:.1f} days, on {certificate['notAfter']}",
             "put a new one into ssl.keystore.location of the broker before that day",
         )
     ]
 
 
-def _name(place: str, certificate: Mapping[str, Any], *, checks_name: bool) -> Finding:
+def _name(subject: str, certificate: Mapping[str, Any], *, checks_name: bool) -> Finding:
     names = ", ".join(_names(certificate)) or "none"
     found = f"has a certificate for other names: {names}"
     if not checks_name:
         return note(
             STEP,
             "other-name",
-            place,
+            subject,
             f"{found}; the client does not look (ssl.endpoint.identification.algorithm is empty)",
         )
     return error(
         STEP,
         "other-name",
-        place,
+        subject,
         found,
         "connect by one of these names (and advertise it), or issue a certificate with this one "
         "among its subject alternative names",
@@ -154,12 +154,12 @@ def _names(certificate: Mapping[str, Any]) -> Sequence[str]:
     ]
 
 
-def _chain(place: str, secured: Secured, trust: str) -> Finding:
+def _chain(subject: str, secured: Secured, trust: str) -> Finding:
     if secured.distrust_code == SELF_SIGNED:
         return error(
             STEP,
             "self-signed",
-            place,
+            subject,
             f"has a certificate that it signed itself, which {trust} does not hold",
             "put the certificate itself into ssl.truststore.location of the clients, or have one "
             "issued by an authority that they trust",
@@ -167,7 +167,7 @@ def _chain(place: str, secured: Secured, trust: str) -> Finding:
     return error(
         STEP,
         "not-trusted",
-        place,
+        subject,
         f"has a certificate that {trust} does not vouch for: {secured.distrust}",
         "put the certificate of its authority into ssl.truststore.location of the clients; if it "
         "is there, let the broker's key store hold the intermediate certificates too",

@@ -53,7 +53,7 @@ NOT_WITH_CONSUMER_PROTOCOL: Final = (
 )
 
 
-class Place(NamedTuple):
+class Environment(NamedTuple):
     """What the settings are used on."""
 
     broker: Settings
@@ -65,9 +65,9 @@ class Place(NamedTuple):
 class _Given:
     """The client's settings, with the defaults of those that are not given."""
 
-    def __init__(self, config: Settings, place: Place) -> None:
+    def __init__(self, config: Settings, environment: Environment) -> None:
         self.config = config
-        self.place = place
+        self.environment = environment
 
     def has(self, *names: str) -> bool:
         """Whether one is in the file."""
@@ -82,13 +82,13 @@ class _Given:
 
     def limit(self, name: str) -> int | None:
         """A number of the broker's settings, if it tells them."""
-        text = self.place.broker.get(name)
+        text = self.environment.broker.get(name)
         return int(text) if text is not None and text.lstrip("-").isdecimal() else None
 
 
-def judge_settings(config: Settings, place: Place) -> list[Finding]:
+def judge_settings(config: Settings, environment: Environment) -> list[Finding]:
     """All that can't work, or works otherwise than it looks."""
-    given = _Given(config, place)
+    given = _Given(config, environment)
     findings = [*_values(config)]
     for check in _CHECKS:
         findings += check(given)
@@ -99,7 +99,7 @@ def _values(config: Settings) -> Iterator[Finding]:
     for name, value in sorted(config.items()):
         text = (value or "").strip()
         allowed = CHOICES.get(name, ())
-        known = text.lower() in {one.lower() for one in allowed}
+        known = text.lower() in {choice.lower() for choice in allowed}
         if name == "auto.offset.reset" and text.startswith(RESET_BY_DURATION):
             known = True
         if allowed and not known:
@@ -144,19 +144,19 @@ def _idempotence(given: _Given) -> Iterator[Finding]:
 def _transactions(given: _Given) -> Iterator[Finding]:
     if not given.has("transactional.id", "transaction.timeout.ms"):
         return
-    limit, wanted = (
+    limit, timeout_ms = (
         given.limit("transaction.max.timeout.ms"),
         given.number("transaction.timeout.ms"),
     )
-    if limit is not None and wanted > limit:
+    if limit is not None and timeout_ms > limit:
         yield _error(
             "transaction-timeout",
             "transaction.timeout.ms",
-            f"is {wanted}, more than transaction.max.timeout.ms={limit} of the brokers: "
+            f"is {timeout_ms}, more than transaction.max.timeout.ms={limit} of the brokers: "
             "initTransactions fails with INVALID_TRANSACTION_TIMEOUT",
             f"set it to {limit} at most, or raise the brokers' limit",
         )
-    if given.has("transactional.id") and init_producer_id.API.key not in given.place.served:
+    if given.has("transactional.id") and init_producer_id.API.key not in given.environment.served:
         yield _error(
             "no-transactions",
             "transactional.id",
@@ -264,7 +264,7 @@ def _consumer_protocol(given: _Given) -> Iterator[Finding]:
                 "can't be set with group.protocol=consumer: the consumer refuses to start",
                 "leave it out: the brokers' group.consumer.* settings count instead",
             )
-    if consumer_group_heartbeat.API.key not in given.place.served:
+    if consumer_group_heartbeat.API.key not in given.environment.served:
         yield _error(
             "group-protocol",
             "group.protocol",
@@ -274,7 +274,7 @@ def _consumer_protocol(given: _Given) -> Iterator[Finding]:
 
 
 def _compression(given: _Given) -> Iterator[Finding]:
-    _, highest = given.place.served.get(produce.API.key, (0, produce.API.highest))
+    _, highest = given.environment.served.get(produce.API.key, (0, produce.API.highest))
     if given.text("compression.type") == "zstd" and highest < 7:
         yield _error(
             "zstd",
@@ -286,8 +286,8 @@ def _compression(given: _Given) -> Iterator[Finding]:
 
 def _rack(given: _Given) -> Iterator[Finding]:
     rack = given.text("client.rack")
-    if rack and rack not in given.place.racks:
-        racks = ", ".join(sorted(given.place.racks)) or "none"
+    if rack and rack not in given.environment.racks:
+        racks = ", ".join(sorted(given.environment.racks)) or "none"
         yield _warning(
             "rack",
             "client.rack",

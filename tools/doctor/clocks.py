@@ -31,20 +31,20 @@ class Stamp(NamedTuple):
 
 def judge_readings(readings: Mapping[int, Reading]) -> list[Finding]:
     """How far each broker's clock is ahead or behind. By broker."""
-    return [_judge(f"broker {one}", _apart(reading)) for one, reading in readings.items()]
+    return [_judge(f"broker {broker}", _apart(reading)) for broker, reading in readings.items()]
 
 
 def judge_stamps(stamps: Sequence[Stamp], now_ms: int) -> list[Finding]:
     """Whether brokers have written in what is the future here. A clock that is behind does not show
     in this."""
     newest: dict[int, Stamp] = {}
-    for one in stamps:
-        if one.broker_id not in newest or newest[one.broker_id].time_ms < one.time_ms:
-            newest[one.broker_id] = one
+    for stamp in stamps:
+        if stamp.broker_id not in newest or newest[stamp.broker_id].time_ms < stamp.time_ms:
+            newest[stamp.broker_id] = stamp
     findings = [
-        _judge(f"broker {broker}", one.time_ms - now_ms, at_least=True)
-        for broker, one in sorted(newest.items())
-        if one.time_ms - now_ms > APART_MS
+        _judge(f"broker {broker}", stamp.time_ms - now_ms, at_least=True)
+        for broker, stamp in sorted(newest.items())
+        if stamp.time_ms - now_ms > APART_MS
     ]
     if findings:
         return findings

@@ -56,7 +56,7 @@ class Cluster:
 
     async def open(self) -> None:
         """Ask the first broker for the others, and for all topics. Unanswered."""
-        self.metadata = await asked(self.first, metadata.API, MetadataRequest(None))
+        self.metadata = await ask_client(self.first, metadata.API, MetadataRequest(None))
 
     def client(self, port: Port) -> BrokerClient:
         """A client of a port, closed with the others."""
@@ -70,21 +70,21 @@ class Cluster:
         client = self.ways.get(broker_id)
         if client is None:
             raise Unanswered(f"broker {broker_id} can't be reached")
-        return await asked(client, api, request)
+        return await ask_client(client, api, request)
 
     async def ask_any(self, api: Api, request: Any) -> Any:
         """The first broker's answer. Unanswered."""
-        return await asked(self.first, api, request)
+        return await ask_client(self.first, api, request)
 
     async def ask_all(self, api: Api, request: Any) -> Mapping[int, Any]:
         """The answers of all brokers that can be reached; Unanswered if one does not serve it."""
         ids = sorted(self.ways)
-        answers = await asyncio.gather(*(self.ask(one, api, request) for one in ids))
+        answers = await asyncio.gather(*(self.ask(broker_id, api, request) for broker_id in ids))
         return dict(zip(ids, answers, strict=True))
 
     def is_whole(self) -> bool:
         """Whether every live broker can be asked."""
-        return all(one.node_id in self.ways for one in self.metadata.brokers)
+        return all(broker.node_id in self.ways for broker in self.metadata.brokers)
 
     def close(self) -> None:
         """Close all connections."""
@@ -92,7 +92,7 @@ class Cluster:
             client.close()
 
 
-async def asked(client: BrokerClient, api: Api, request: Any) -> Any:
+async def ask_client(client: BrokerClient, api: Api, request: Any) -> Any:
     """The answer of one broker. Unanswered."""
     try:
         return await client.ask(api, request)
@@ -104,15 +104,15 @@ async def settings_of(client: BrokerClient, broker_id: int) -> Mapping[str, str 
     """The settings of a broker, asked through a client that should lead to it; None if another
     broker answers, {} if this one does not tell. Unanswered."""
     request = DescribeConfigsRequest([AskedResource(BROKER_RESOURCE, str(broker_id))])
-    response = await asked(client, describe_configs.API, request)
+    response = await ask_client(client, describe_configs.API, request)
     (found,) = response.results
     if found.error_code in NOT_THIS_BROKER:
         return None
-    is_kavka = any(one.name.startswith(KAVKAS) for one in found.configs)
+    is_kavka = any(config.name.startswith(KAVKAS) for config in found.configs)
     return {
-        one.name: one.value
-        for one in found.configs
-        if not (is_kavka and one.name in ONE_IF_ALONE and one.config_source == DEFAULT_SOURCE)
+        config.name: config.value
+        for config in found.configs
+        if not (is_kavka and config.name in ONE_IF_ALONE and config.config_source == DEFAULT_SOURCE)
     }
 
 
@@ -125,7 +125,7 @@ async def configs_of(
     request = DescribeConfigsRequest([AskedResource(resource_type, name) for name in names])
     response = await cluster.ask_any(describe_configs.API, request)
     return {
-        found.resource_name: {one.name: one.value for one in found.configs}
+        found.resource_name: {config.name: config.value for config in found.configs}
         for found in response.results
         if not found.error_code
     }

@@ -107,10 +107,10 @@ def _told(findings: Iterable[Finding], given: Given) -> int:
     """Print findings as they come: the exit code."""
     found: list[Finding] = []
     is_text = given.text("output") in (None, "text")
-    for one in findings:
-        found.append(one)
+    for finding in findings:
+        found.append(finding)
         if is_text:
-            print_one(one)
+            print_one(finding)
     if is_text:
         print_summary(found)
     else:
@@ -128,10 +128,10 @@ def _of_cluster(given: Given) -> int:
     is_text = given.text("output") in (None, "text")
 
     def tell(findings: Iterable[Finding]) -> None:
-        for one in findings:
-            found.append(one)
+        for finding in findings:
+            found.append(finding)
             if is_text:
-                print_one(one)
+                print_one(finding)
 
     asyncio.run(_examine(addresses_of(bootstrap), config, given, tell))
     if is_text:

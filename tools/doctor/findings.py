@@ -58,9 +58,9 @@ EXIT_CODES: Final = {Level.OK: 0, Level.NOTE: 0, Level.WARNING: 2, Level.ERROR: 
 
 def worst(findings: Iterable[Finding]) -> Level:
     """The gravest level."""
-    return max((one.level for one in findings), default=Level.OK)
+    return max((finding.level for finding in findings), default=Level.OK)
 
 
 def wrong(findings: Iterable[Finding]) -> list[Finding]:
     """Those that need attention."""
-    return [one for one in findings if one.level >= Level.WARNING]
+    return [finding for finding in findings if finding.level >= Level.WARNING]

@@ -54,7 +54,7 @@ def judge_groups(
     groups: Sequence[Group], ends: Mapping[Place, Ends], watched_s: float
 ) -> list[Finding]:
     """All that is wrong with them."""
-    findings = [one for group in groups for one in _judge(group, ends, watched_s)]
+    findings = [finding for group in groups for finding in _judge(group, ends, watched_s)]
     if findings:
         return findings
     return [ok(STEP, "all", f"{len(groups)} are settled, and have members if there is a lag")]
@@ -65,12 +65,12 @@ def _judge(group: Group, ends: Mapping[Place, Ends], watched_s: float) -> list[F
         return []
     findings = [*_rebalances(group, watched_s), *_out_of_range(group, ends)]
     lag = {
-        place: ends[place].end - max(offset, ends[place].start)
-        for place, offset in group.committed.items()
-        if place in ends and offset < ends[place].end
+        topic_partition: ends[topic_partition].end - max(offset, ends[topic_partition].start)
+        for topic_partition, offset in group.committed.items()
+        if topic_partition in ends and offset < ends[topic_partition].end
     }
     behind = sum(lag.values())
-    if not behind or any(one.state != EMPTY for one in group.samples):
+    if not behind or any(sample.state != EMPTY for sample in group.samples):
         return findings
     found = f"has no members, and {behind} records wait for it in {named(map(_name, sorted(lag)))}"
     if not group.protocol:
@@ -100,7 +100,7 @@ def _judge(group: Group, ends: Mapping[Place, Ends], watched_s: float) -> list[F
 def _rebalances(group: Group, watched_s: float) -> list[Finding]:
     samples = group.samples
     clients = f" (clients: {named(sorted(set(group.clients)))})" if group.clients else ""
-    if all(one.state in UNSETTLED for one in samples):
+    if all(sample.state in UNSETTLED for sample in samples):
         return [
             warning(
                 STEP,
@@ -115,9 +115,9 @@ def _rebalances(group: Group, watched_s: float) -> list[Finding]:
         ]
     pairs = list(zip(samples, samples[1:], strict=False))
     changes = sum(
-        (one.members, one.epoch) != (other.members, other.epoch)
-        or (one.state in UNSETTLED) < (other.state in UNSETTLED)
-        for one, other in pairs
+        (before.members, before.epoch) != (after.members, after.epoch)
+        or (before.state in UNSETTLED) < (after.state in UNSETTLED)
+        for before, after in pairs
     )
     if changes <= CHANGES_MAX:
         return []
@@ -137,14 +137,14 @@ def _rebalances(group: Group, watched_s: float) -> list[Finding]:
 
 def _out_of_range(group: Group, ends: Mapping[Place, Ends]) -> list[Finding]:
     behind_end = sorted(
-        place
-        for place, offset in group.committed.items()
-        if place in ends and offset > ends[place].end
+        topic_partition
+        for topic_partition, offset in group.committed.items()
+        if topic_partition in ends and offset > ends[topic_partition].end
     )
     lost = sorted(
-        place
-        for place, offset in group.committed.items()
-        if place in ends and 0 <= offset < ends[place].start
+        topic_partition
+        for topic_partition, offset in group.committed.items()
+        if topic_partition in ends and 0 <= offset < ends[topic_partition].start
     )
     findings = []
     if behind_end:
@@ -180,5 +180,5 @@ def _reset(group: Group) -> str:
     )
 
 
-def _name(place: Place) -> str:
-    return f"{place[0]}-{place[1]}"
+def _name(topic_partition: Place) -> str:
+    return f"{topic_partition[0]}-{topic_partition[1]}"

@@ -25,7 +25,7 @@ FULL_BYTES: Final = 64 << 20
 NEARLY_FULL_SHARE: Final = 0.05
 
 Configs: TypeAlias = Mapping[str, str | None]
-Place: TypeAlias = tuple[str, PartitionResponse]
+PartitionOfTopic: TypeAlias = tuple[str, PartitionResponse]
 
 INTERNAL: Final = (
     (
@@ -43,26 +43,31 @@ INTERNAL: Final = (
 
 def named(names: Iterable[object]) -> str:
     """Some of them, and how many more there are."""
-    every = [str(one) for one in names]
+    every = [str(name) for name in names]
     more = len(every) - SHOWN_MAX
     return ", ".join(every[:SHOWN_MAX]) + (f" and {more} more" if more > 0 else "")
 
 
 def judge_partitions(found: MetadataResponse, configs: Mapping[str, Configs]) -> list[Finding]:
     """Which have no leader, too few replicas in sync for writes, or fewer than they should."""
-    places = [(topic.name or "", one) for topic in found.topics for one in topic.partitions]
-    offline = [place for place in places if place[1].leader_id < 0]
+    partitions = [
+        (topic.name or "", partition) for topic in found.topics for partition in topic.partitions
+    ]
+    offline = [
+        topic_partition for topic_partition in partitions if topic_partition[1].leader_id < 0
+    ]
     blocked = [
-        place
-        for place in places
-        if place[1].leader_id >= 0 and len(place[1].isr_nodes) < _least(configs, place)
+        topic_partition
+        for topic_partition in partitions
+        if topic_partition[1].leader_id >= 0
+        and len(topic_partition[1].isr_nodes) < _least(configs, topic_partition)
     ]
     behind = [
-        place
-        for place in places
-        if place[1].leader_id >= 0
-        and len(place[1].isr_nodes) < len(place[1].replica_nodes)
-        and place not in blocked
+        topic_partition
+        for topic_partition in partitions
+        if topic_partition[1].leader_id >= 0
+        and len(topic_partition[1].isr_nodes) < len(topic_partition[1].replica_nodes)
+        and topic_partition not in blocked
     ]
     findings = []
     if offline:
@@ -98,18 +103,18 @@ def judge_partitions(found: MetadataResponse, configs: Mapping[str, Configs]) ->
         )
     if findings:
         return findings
-    return [ok(PARTITIONS, "all", f"{len(places)} have a leader and their replicas in sync")]
+    return [ok(PARTITIONS, "all", f"{len(partitions)} have a leader and their replicas in sync")]
 
 
-def _least(configs: Mapping[str, Configs], place: Place) -> int:
+def _least(configs: Mapping[str, Configs], topic_partition: PartitionOfTopic) -> int:
     """How many replicas must be in sync for writes; brokers ask for no more than there are."""
-    topic, partition = place
+    topic, partition = topic_partition
     least = int(configs.get(topic, {}).get("min.insync.replicas") or 1)
     return min(least, len(partition.replica_nodes))
 
 
-def _mend(places: Sequence[Place], found: MetadataResponse) -> str:
-    gone = _missing(places, found)
+def _mend(partitions: Sequence[PartitionOfTopic], found: MetadataResponse) -> str:
+    gone = _missing(partitions, found)
     if gone == "none":
         return (
             "all brokers of these replicas are up: look at their logs, their disks and "
@@ -118,14 +123,16 @@ def _mend(places: Sequence[Place], found: MetadataResponse) -> str:
     return f"start the brokers that are down: {gone}"
 
 
-def _missing(places: Sequence[Place], found: MetadataResponse) -> str:
-    live = {one.node_id for one in found.brokers}
-    gone = sorted({one for _, partition in places for one in partition.replica_nodes} - live)
-    return ", ".join(f"broker {one}" for one in gone) or "none"
+def _missing(partitions: Sequence[PartitionOfTopic], found: MetadataResponse) -> str:
+    live = {broker.node_id for broker in found.brokers}
+    gone = sorted(
+        {broker_id for _, partition in partitions for broker_id in partition.replica_nodes} - live
+    )
+    return ", ".join(f"broker {broker_id}" for broker_id in gone) or "none"
 
 
-def _names(places: Sequence[Place]) -> str:
-    return named(f"{topic}-{one.partition_index}" for topic, one in places)
+def _names(partitions: Sequence[PartitionOfTopic]) -> str:
+    return named(f"{topic}-{partition.partition_index}" for topic, partition in partitions)
 
 
 def judge_leaders(found: MetadataResponse) -> list[Finding]:
@@ -143,24 +150,29 @@ def judge_leaders(found: MetadataResponse) -> list[Finding]:
             )
         )
     preferred: Counter[int] = Counter()
-    led_elsewhere: defaultdict[int, list[Place]] = defaultdict(list)
+    led_elsewhere: defaultdict[int, list[PartitionOfTopic]] = defaultdict(list)
     for topic in found.topics:
-        for one in topic.partitions:
-            if len(one.replica_nodes) < 2:
+        for partition in topic.partitions:
+            if len(partition.replica_nodes) < 2:
                 continue
-            first = one.replica_nodes[0]
+            first = partition.replica_nodes[0]
             preferred[first] += 1
-            if one.leader_id != first and one.leader_id >= 0 and first in one.isr_nodes:
-                led_elsewhere[first].append((topic.name or "", one))
-    for broker, places in sorted(led_elsewhere.items()):
-        if len(places) > preferred[broker] * IMBALANCE_MAX:
+            if (
+                partition.leader_id != first
+                and partition.leader_id >= 0
+                and first in partition.isr_nodes
+            ):
+                led_elsewhere[first].append((topic.name or "", partition))
+    for broker, partitions in sorted(led_elsewhere.items()):
+        if len(partitions) > preferred[broker] * IMBALANCE_MAX:
             findings.append(
                 warning(
                     LEADERS,
                     "imbalance",
                     f"broker {broker}",
-                    f"leads {preferred[broker] - len(places)} of the {preferred[broker]} "
-                    f"partitions that it is the preferred leader of; others lead {_names(places)}",
+                    f"leads {preferred[broker] - len(partitions)} of the {preferred[broker]} "
+                    "partitions that it is the preferred leader of; others lead "
+                    f"{_names(partitions)}",
                     "kavka leader-election --election-type preferred --all-topic-partitions; "
                     "auto.leader.rebalance.enable=true does it every "
                     "leader.imbalance.check.interval.seconds",
@@ -174,25 +186,26 @@ def judge_log_dirs(by_broker: Mapping[int, Any]) -> list[Finding]:
     findings = []
     count = 0
     for broker, response in by_broker.items():
-        for one in response.results:
+        for directory in response.results:
             count += 1
-            findings += _directory(f"broker {broker}, {one.log_dir}", one)
+            findings += _directory(f"broker {broker}, {directory.log_dir}", directory)
     return findings or [ok(LOG_DIRS, "all", f"{count} work, and have room")]
 
 
-def _directory(subject: str, one: Any) -> list[Finding]:
-    if one.error_code:
+def _directory(subject: str, directory: Any) -> list[Finding]:
+    if directory.error_code:
         return [
             error(
                 LOG_DIRS,
                 "dead",
                 subject,
-                f"failed ({ErrorCode(one.error_code).name}): its partitions are offline there",
+                f"failed ({ErrorCode(directory.error_code).name}): its partitions are offline "
+                "there",
                 "look at the broker's log and the disk (dmesg); mend or replace it, and restart "
                 "the broker: the replicas are copied again",
             )
         ]
-    total, usable = one.total_bytes, one.usable_bytes
+    total, usable = directory.total_bytes, directory.usable_bytes
     if total <= 0 or usable < 0:
         return []
     left = f"has {_size(usable)} of {_size(total)} left"
@@ -222,15 +235,15 @@ def judge_internal_topics(found: MetadataResponse, configs: Configs) -> list[Fin
     there = {topic.name for topic in found.topics if topic.partitions}
     findings = []
     for topic, key, consequence in INTERNAL:
-        wanted = configs.get(key)
-        if topic in there or wanted is None or int(wanted) <= len(found.brokers):
+        factor = configs.get(key)
+        if topic in there or factor is None or int(factor) <= len(found.brokers):
             continue
         findings.append(
             error(
                 COORDINATORS,
                 "too-few-brokers",
                 topic,
-                f"can't be created: {key}={wanted}, and brokers that run: {len(found.brokers)}; "
+                f"can't be created: {key}={factor}, and brokers that run: {len(found.brokers)}; "
                 f"until then {consequence}",
                 f"start more brokers, or set {key}={len(found.brokers)} and restart the brokers",
             )

@@ -36,7 +36,7 @@ def asks_for_login(offered: Mechanisms | None) -> bool:
 
 
 def judge_login(
-    place: str, offered: Mechanisms | None, means: Means, *, protocol: str
+    subject: str, offered: Mechanisms | None, means: Means, *, protocol: str
 ) -> list[Finding]:
     """Whether client and listener agree."""
     mechanism = means.mechanism
@@ -47,7 +47,7 @@ def judge_login(
             error(
                 STEP,
                 "login-not-asked",
-                place,
+                subject,
                 f"asks for no login, and the client's security.protocol={protocol} wants one",
                 "use the port of a SASL listener, or set security.protocol to "
                 f"{'SSL' if protocol.endswith('SSL') else 'PLAINTEXT'}",
@@ -60,7 +60,7 @@ def judge_login(
             error(
                 STEP,
                 "login-asked",
-                place,
+                subject,
                 f"asks for a login by SASL ({names}), and the client would not log in",
                 f"set security.protocol={secured}, sasl.mechanism={offered.names[0]} and "
                 "sasl.jaas.config in the file for --command-config, or use another listener",
@@ -71,7 +71,7 @@ def judge_login(
             error(
                 STEP,
                 "mechanism",
-                place,
+                subject,
                 f"does not know the client's sasl.mechanism={mechanism}; it knows {names}",
                 f"set sasl.mechanism={offered.names[0]}, or add {mechanism} to "
                 "sasl.enabled.mechanisms of the broker",
@@ -83,13 +83,13 @@ def judge_login(
             error(
                 STEP,
                 "login-settings",
-                place,
+                subject,
                 f"{asks}, but {means.unusable}",
                 "mend that in the file for --command-config",
             )
         ]
     if means.works:
-        return [ok(STEP, place, asks)]
+        return [ok(STEP, subject, asks)]
     why = "Kavka's tools do not know that"
     if means.distrusts:
         why = "no password is sent to a broker whose certificate is not trusted"
@@ -97,19 +97,19 @@ def judge_login(
         note(
             STEP,
             "not-logged-in",
-            place,
+            subject,
             f"{asks}; {why}, so what lies behind it is not checked",
             "mend that first" if means.distrusts else "use another listener for the rest",
         )
     ]
 
 
-def judge_refusal(place: str, why: str) -> Finding:
+def judge_refusal(subject: str, why: str) -> Finding:
     """The broker has not let the client in."""
     return error(
         STEP,
         "login-refused",
-        place,
+        subject,
         f"does not let the client in: {why}",
         "look at user name and password in sasl.jaas.config of the client, and at the broker's log",
     )

@@ -19,14 +19,14 @@ COLUMNS: Final = ("level", "step", "problem", "subject", "found", "advice")
 def print_findings(findings: Sequence[Finding], form: str | None) -> None:
     """All of them in their order; as text with a summary."""
     if form == "json":
-        shown = [dict(zip(COLUMNS, _row(one), strict=True)) for one in findings]
+        shown = [dict(zip(COLUMNS, _row(finding), strict=True)) for finding in findings]
         level = worst(findings).name.lower()
         print(json.dumps({"level": level, "findings": shown}, ensure_ascii=False))
     elif form == "csv":
         print_csv(COLUMNS, map(_row, findings))
     else:
-        for one in findings:
-            print_one(one)
+        for finding in findings:
+            print_one(finding)
         print_summary(findings)
 
 
@@ -56,17 +56,24 @@ def print_one(finding: Finding) -> None:
         print(fill(line, INDENT + ("   " if number else "-> "), INDENT + "   "))
 
 
-def _row(one: Finding) -> Sequence[str]:
-    return (one.level.name.lower(), one.step, one.problem, one.subject, one.found, one.advice)
+def _row(finding: Finding) -> Sequence[str]:
+    return (
+        finding.level.name.lower(),
+        finding.step,
+        finding.problem,
+        finding.subject,
+        finding.found,
+        finding.advice,
+    )
 
 
 def _summary(findings: Sequence[Finding]) -> str:
-    counts = Counter(one.level for one in findings)
+    counts = Counter(finding.level for finding in findings)
     errors, warnings = counts[Level.ERROR], counts[Level.WARNING]
     if not errors and not warnings:
         return "Nothing is wrong."
     return f"{_counted(errors, 'error')}, {_counted(warnings, 'warning')}."
 
 
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'s' if number != 1 else ''}"
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' if number != 1 else ''}"

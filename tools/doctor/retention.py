@@ -57,7 +57,7 @@ def _is_unlimited(config: Configs) -> bool:
 
 def _policies(config: Configs) -> set[str]:
     text = config.get("cleanup.policy")
-    return {one.strip() for one in ("delete" if text is None else text).split(",")}
+    return {policy.strip() for policy in ("delete" if text is None else text).split(",")}
 
 
 def _reason(config: Configs) -> str:

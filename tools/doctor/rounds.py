@@ -12,7 +12,7 @@ from kavka.tools.doctor.asks_groups import watch
 from kavka.tools.doctor.asks_offsets import ends, stamps
 from kavka.tools.doctor.asks_transactions import open_in_partitions, still_open, transactions
 from kavka.tools.doctor.asks_writes import write_to_all
-from kavka.tools.doctor.client_settings import Place, judge_settings
+from kavka.tools.doctor.client_settings import Environment, judge_settings
 from kavka.tools.doctor.clocks import Reading, judge_readings, judge_stamps
 from kavka.tools.doctor.cluster import Cluster, Unanswered, configs_of
 from kavka.tools.doctor.findings import Finding, error, note, ok
@@ -68,7 +68,9 @@ async def rounds(
         for answer in answers.values():
             for directory in answer.results:
                 for topic in directory.topics:
-                    sizes[topic.name] += sum(one.partition_size for one in topic.partitions)
+                    sizes[topic.name] += sum(
+                        partition.partition_size for partition in topic.partitions
+                    )
         return judge_log_dirs(answers)
 
     if wishes.writes:
@@ -83,13 +85,13 @@ async def rounds(
     await go("transactions", lambda: _transactions(cluster))
     tell(judge_retention(_of_users(cluster, configs), sizes))
     if config:
-        racks = frozenset(one.rack for one in cluster.metadata.brokers if one.rack)
-        tell(judge_settings(config, Place(_broker_config(cluster), served, racks)))
+        racks = frozenset(broker.rack for broker in cluster.metadata.brokers if broker.rack)
+        tell(judge_settings(config, Environment(_broker_config(cluster), served, racks)))
 
 
 def _broker_config(cluster: Cluster) -> Mapping[str, str | None]:
     """One broker's: the settings that count here are alike in all."""
-    return next((one for _, one in sorted(cluster.configs.items()) if one), {})
+    return next((config for _, config in sorted(cluster.configs.items()) if config), {})
 
 
 async def _topic_configs(cluster: Cluster) -> Configs:
@@ -103,24 +105,24 @@ async def _topic_configs(cluster: Cluster) -> Configs:
 
 def _of_users(cluster: Cluster, configs: Configs) -> Configs:
     internal = {topic.name for topic in cluster.metadata.topics if topic.is_internal}
-    return {name: one for name, one in configs.items() if name not in internal}
+    return {name: config for name, config in configs.items() if name not in internal}
 
 
 async def _written(cluster: Cluster) -> Iterable[Finding]:
     results = await write_to_all(cluster)
-    readings = {one: found for one, found in results.items() if isinstance(found, Reading)}
-    failures = {one: found for one, found in results.items() if isinstance(found, str)}
+    readings = {broker: found for broker, found in results.items() if isinstance(found, Reading)}
+    failures = {broker: found for broker, found in results.items() if isinstance(found, str)}
     return [
-        *(ok("write", f"broker {one}", "has taken a record") for one in readings),
+        *(ok("write", f"broker {broker}", "has taken a record") for broker in readings),
         *(
             error(
                 "write",
                 "refused",
-                f"broker {one}",
+                f"broker {broker}",
                 f"takes no record: {found}",
                 "look at the broker's log, and at its disks",
             )
-            for one, found in failures.items()
+            for broker, found in failures.items()
         ),
         *judge_readings(readings),
     ]
@@ -129,8 +131,8 @@ async def _written(cluster: Cluster) -> Iterable[Finding]:
 async def _clocks(cluster: Cluster, configs: Configs) -> Iterable[Finding]:
     by_brokers = [
         name
-        for name, one in configs.items()
-        if one.get("message.timestamp.type") == "LogAppendTime"
+        for name, config in configs.items()
+        if config.get("message.timestamp.type") == "LogAppendTime"
     ]
     found = await stamps(cluster, [*BROKERS_OWN, *by_brokers])
     return judge_stamps(found, cluster.seams.clock.now_ms())
@@ -138,8 +140,8 @@ async def _clocks(cluster: Cluster, configs: Configs) -> Iterable[Finding]:
 
 async def _groups(cluster: Cluster, watch_s: float) -> Iterable[Finding]:
     groups = await watch(cluster, watch_s)
-    places = {place for group in groups for place in group.committed}
-    return judge_groups(groups, await ends(cluster, sorted(places)), watch_s)
+    partitions = {topic_partition for group in groups for topic_partition in group.committed}
+    return judge_groups(groups, await ends(cluster, sorted(partitions)), watch_s)
 
 
 async def _transactions(cluster: Cluster) -> Iterable[Finding]:

@@ -20,7 +20,7 @@ LONG_MS: Final = 15 * 60_000
 ONGOING: Final = "Ongoing"
 PREPARED: Final = frozenset({"PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
 
-Place: TypeAlias = tuple[str, int]
+TopicPartition: TypeAlias = tuple[str, int]
 
 
 class Transaction(NamedTuple):
@@ -33,7 +33,7 @@ class Transaction(NamedTuple):
     timeout_ms: int
     start_ms: int
     """-1 where none is open."""
-    partitions: frozenset[Place]
+    partitions: frozenset[TopicPartition]
 
 
 class Open(NamedTuple):
@@ -47,84 +47,93 @@ class Open(NamedTuple):
 def judge_transactions(known: Sequence[Transaction], now_ms: int) -> list[Finding]:
     """Which should have ended."""
     findings = []
-    for one in known:
-        if one.start_ms < 0:
+    for transaction in known:
+        if transaction.start_ms < 0:
             continue
-        lasts_ms = now_ms - one.start_ms
-        if one.state == ONGOING and lasts_ms > one.timeout_ms + GRACE_MS:
-            findings.append(_overdue(one, lasts_ms))
-        elif one.state == ONGOING and lasts_ms > LONG_MS:
-            findings.append(_long(one, lasts_ms))
-        elif one.state in PREPARED and lasts_ms > one.timeout_ms + GRACE_MS:
-            findings.append(_unfinished(one, lasts_ms))
+        lasts_ms = now_ms - transaction.start_ms
+        if transaction.state == ONGOING and lasts_ms > transaction.timeout_ms + GRACE_MS:
+            findings.append(_overdue(transaction, lasts_ms))
+        elif transaction.state == ONGOING and lasts_ms > LONG_MS:
+            findings.append(_long(transaction, lasts_ms))
+        elif transaction.state in PREPARED and lasts_ms > transaction.timeout_ms + GRACE_MS:
+            findings.append(_unfinished(transaction, lasts_ms))
     return findings
 
 
 def judge_hanging(
-    held: Mapping[Place, Sequence[Open]], known: Sequence[Transaction]
+    held: Mapping[TopicPartition, Sequence[Open]], known: Sequence[Transaction]
 ) -> list[Finding]:
     """Which of the transactions that partitions wait for no coordinator knows of."""
-    at = {(one.producer_id, place) for one in known for place in one.partitions}
+    at = {
+        (transaction.producer_id, topic_partition)
+        for transaction in known
+        for topic_partition in transaction.partitions
+    }
     return [
         error(
             STEP,
             "hanging",
             f"{topic}-{partition}",
-            f"waits for a transaction that no coordinator knows, of producer {one.producer_id} "
-            f"(epoch {one.producer_epoch}) from offset {one.start_offset} on: consumers with "
-            "read_committed get nothing behind that, ever",
+            "waits for a transaction that no coordinator knows, of producer "
+            f"{transaction.producer_id} (epoch {transaction.producer_epoch}) from offset "
+            f"{transaction.start_offset} on: consumers with read_committed get nothing behind "
+            "that, ever",
             f"kavka transactions abort --topic {topic} --partition {partition} --start-offset "
-            f"{one.start_offset}",
+            f"{transaction.start_offset}",
         )
         for (topic, partition), opened in sorted(held.items())
-        for one in opened
-        if (one.producer_id, (topic, partition)) not in at
+        for transaction in opened
+        if (transaction.producer_id, (topic, partition)) not in at
     ]
 
 
 def none_wrong(known: Sequence[Transaction]) -> Finding:
     """For a cluster where nothing was found."""
-    open_now = sum(one.start_ms >= 0 and one.state == ONGOING for one in known)
+    open_now = sum(
+        transaction.start_ms >= 0 and transaction.state == ONGOING for transaction in known
+    )
     return ok(STEP, "all", f"{len(known)} transactional ids, {open_now} with an open transaction")
 
 
-def _overdue(one: Transaction, lasts_ms: int) -> Finding:
+def _overdue(transaction: Transaction, lasts_ms: int) -> Finding:
     return error(
         STEP,
         "overdue",
-        one.transactional_id,
+        transaction.transactional_id,
         f"has been open for {_minutes(lasts_ms)}, though its transaction.timeout.ms is "
-        f"{one.timeout_ms}: its coordinator, broker {one.coordinator}, should have aborted it",
-        f"look at the log of broker {one.coordinator}, and at the clocks; partitions: "
-        f"{_partitions(one)}",
+        f"{transaction.timeout_ms}: its coordinator, broker {transaction.coordinator}, should have "
+        "aborted it",
+        f"look at the log of broker {transaction.coordinator}, and at the clocks; partitions: "
+        f"{_partitions(transaction)}",
     )
 
 
-def _long(one: Transaction, lasts_ms: int) -> Finding:
+def _long(transaction: Transaction, lasts_ms: int) -> Finding:
     return warning(
         STEP,
         "long",
-        one.transactional_id,
+        transaction.transactional_id,
         f"has been open for {_minutes(lasts_ms)}: consumers with read_committed get nothing new "
-        f"from {_partitions(one)}",
+        f"from {_partitions(transaction)}",
         "let its producer commit more often, or lower its transaction.timeout.ms "
-        f"({one.timeout_ms})",
+        f"({transaction.timeout_ms})",
     )
 
 
-def _unfinished(one: Transaction, lasts_ms: int) -> Finding:
+def _unfinished(transaction: Transaction, lasts_ms: int) -> Finding:
     return error(
         STEP,
         "unfinished",
-        one.transactional_id,
-        f"was decided ({one.state}), but after {_minutes(lasts_ms)} its markers are not written "
-        f"everywhere: {_partitions(one)}",
-        f"look whether these partitions have a leader, and at the log of broker {one.coordinator}",
+        transaction.transactional_id,
+        f"was decided ({transaction.state}), but after {_minutes(lasts_ms)} its markers are not "
+        f"written everywhere: {_partitions(transaction)}",
+        "look whether these partitions have a leader, and at the log of broker "
+        f"{transaction.coordinator}",
     )
 
 
-def _partitions(one: Transaction) -> str:
-    return named(f"{topic}-{partition}" for topic, partition in sorted(one.partitions))
+def _partitions(transaction: Transaction) -> str:
+    return named(f"{topic}-{partition}" for topic, partition in sorted(transaction.partitions))
 
 
 def _minutes(number_ms: int) -> str:

@@ -44,13 +44,13 @@ NEEDED: Final = {0: 3, 1: 4, 2: 1, 3: 0, 8: 2, 9: 1, 10: 0, 11: 2, 12: 0, 14: 0}
 """The lowest version of each that clients of Apache Kafka 4 speak (KIP-896)."""
 
 
-def judge_versions(place: str, served: Served) -> Finding:
+def judge_versions(subject: str, served: Served) -> Finding:
     """Whether today's clients and Kavka's tools can work with what a broker serves."""
     if METADATA_KEY not in served and CONTROLLER_KEYS & served.keys():
         return error(
             STEP,
             "controller-listener",
-            place,
+            subject,
             "is the listener of a KRaft controller: it serves no client",
             "use the port of a listener that is not in controller.listener.names; tools of Apache "
             "Kafka reach this one by --bootstrap-controller",
@@ -60,7 +60,7 @@ def judge_versions(place: str, served: Served) -> Finding:
         return error(
             STEP,
             "apis-missing",
-            place,
+            subject,
             f"does not serve {', '.join(missing)}",
             "this is no broker that clients can use: ask who runs it what it is for",
         )
@@ -69,16 +69,16 @@ def judge_versions(place: str, served: Served) -> Finding:
         return error(
             STEP,
             "too-old",
-            place,
+            subject,
             f"serves only old versions of {', '.join(old)}, which clients from 4.0 on don't speak",
             "upgrade the broker to 2.1 or newer, or use clients before 4.0",
         )
-    return ok(STEP, place, f"serves {len(served)} APIs, in versions that today's clients speak")
+    return ok(STEP, subject, f"serves {len(served)} APIs, in versions that today's clients speak")
 
 
 def judge_differences(served: Mapping[str, Served]) -> list[Finding]:
     """Whether the brokers of a cluster serve the same. `served`: by broker."""
-    if len({frozenset(one.items()) for one in served.values()}) < 2:
+    if len({frozenset(apis.items()) for apis in served.values()}) < 2:
         return []
     return [
         note(

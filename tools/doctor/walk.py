@@ -44,20 +44,20 @@ async def examine(examination: Examination, seams: Seams, tell: Tell) -> None:
         await approach(Port(*address, examination.within_s), examination.client, seams.clock)
         for address in examination.addresses
     ]
-    goes_on = any(one.served is not None for one in arrived)
-    for one in arrived:
-        tell(_milder(one) if goes_on and one.served is None else one.findings)
-    for one in arrived:
-        if one.served is not None:
-            await _from(one, one.served, examination, seams, tell)
+    goes_on = any(arrival.served is not None for arrival in arrived)
+    for arrival in arrived:
+        tell(_milder(arrival) if goes_on and arrival.served is None else arrival.findings)
+    for arrival in arrived:
+        if arrival.served is not None:
+            await _from(arrival, arrival.served, examination, seams, tell)
             return
 
 
 def _milder(arrived: Arrived) -> list[Finding]:
     """A client needs one of its bootstrap addresses only."""
     return [
-        one._replace(level=Level.WARNING) if one.level is Level.ERROR else one
-        for one in arrived.findings
+        finding._replace(level=Level.WARNING) if finding.level is Level.ERROR else finding
+        for finding in arrived.findings
     ]
 
 
@@ -87,7 +87,7 @@ async def _from(
             return
         start = Start(port, arrived.resolved.addresses, examination.client.trust)
         gone = await go_to_all(cluster, start)
-        tell(judge_way(one.way, cluster.metadata.cluster_id) for one in gone)
+        tell(judge_way(visit.way, cluster.metadata.cluster_id) for visit in gone)
         tell(_certificates(gone, examination, port, seams))
         tell(_differences(gone))
         await rounds(cluster, served, examination.config, examination.wishes, tell)
@@ -102,12 +102,12 @@ def _certificates(
     trust = examination.client.trust
     return [
         found
-        for one in gone
-        if one.secured is not None and trust is not None
-        if (one.way.host, one.way.port) != (first.host, first.port)
+        for visit in gone
+        if visit.secured is not None and trust is not None
+        if (visit.way.host, visit.way.port) != (first.host, first.port)
         for found in judge_certificate(
-            f"broker {one.way.broker_id} at {one.way.host}:{one.way.port}",
-            one.secured,
+            f"broker {visit.way.broker_id} at {visit.way.host}:{visit.way.port}",
+            visit.secured,
             seams.clock.now_ms() / 1000,
             checks_name=examination.client.checks_name,
             trust=trust.source,
@@ -118,9 +118,9 @@ def _certificates(
 def _differences(gone: Sequence[Gone]) -> list[Finding]:
     return judge_differences(
         {
-            f"broker {one.way.broker_id}": port_protocol.served(one.served.data)
-            for one in gone
-            if one.way.works and one.served is not None
+            f"broker {visit.way.broker_id}": port_protocol.served(visit.served.data)
+            for visit in gone
+            if visit.way.works and visit.served is not None
         }
     )
 

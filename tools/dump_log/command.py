@@ -19,7 +19,7 @@ from kavka.tools.dump_log.java_values import INT_MAX
 from kavka.tools.dump_log.own_files import Detail
 from kavka.tools.dump_log.paths import as_java, name_of
 from kavka.tools.dump_log.producers import dump_producers
-from kavka.tools.dump_log.segments import Wanted, dump_segment
+from kavka.tools.dump_log.segments import DumpOptions, dump_segment
 from kavka.tools.dump_log.shown import Complaints, Dump
 
 FILES: Final = "files"
@@ -119,8 +119,8 @@ def _dump(path: str, given: Given, complaints: Complaints) -> Dump:
         case ".log" | ".checkpoint":
             limit = given.number(BYTES)
             max_bytes = INT_MAX if limit is None else limit
-            wanted = Wanted(is_deep, has_content, not given.has(SKIP), max_bytes)
-            return dump_segment(path, wanted, decoder(given), complaints)
+            options = DumpOptions(is_deep, has_content, not given.has(SKIP), max_bytes)
+            return dump_segment(path, options, decoder(given), complaints)
         case ".index":
             size = given.number(MESSAGE_SIZE)
             return dump_index(

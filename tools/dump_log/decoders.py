@@ -78,7 +78,8 @@ def _class(name: str | None) -> Callable[[bytes], str]:
     if name not in known:
         raise Failed(
             f"Failed to load decoder class {name}: Kavka runs no Java and knows "
-            f"{', '.join(one.removeprefix(API) for one in known)} of {API.rstrip('.')}"
+            f"{', '.join(class_name.removeprefix(API) for class_name in known)} of "
+            f"{API.rstrip('.')}"
         )
     return known[name]
 
@@ -87,8 +88,8 @@ def _number(form: str, data: bytes) -> str:
     try:
         (number,) = struct.unpack_from(form, data)
     except struct.error:
-        wanted = struct.calcsize(form)
-        raise Failed(f"a number of {wanted} bytes is needed, not {len(data)} bytes") from None
+        size = struct.calcsize(form)
+        raise Failed(f"a number of {size} bytes is needed, not {len(data)} bytes") from None
     return str(number)
 
 
@@ -207,7 +208,9 @@ def _metadata(record: Record) -> Decoded:
 
 def _metadata_record(value: bytes) -> str:
     schema, version, content = read_frame("metadata", value)
-    name = "".join(f"_{one}" if one.isupper() else one.upper() for one in schema["name"])
+    name = "".join(
+        f"_{letter}" if letter.isupper() else letter.upper() for letter in schema["name"]
+    )
     return json_text({"type": name.lstrip("_"), "version": version, "data": content})
 
 

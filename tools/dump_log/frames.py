@@ -30,7 +30,9 @@ def read_frame(table: str, value: bytes) -> Framed:
         raise Malformed(_unknown_frame(frame_version))
     kind, at = _short(value, at, "type")
     version, at = _short(value, at, "version")
-    schema = next((one for one in family(table).values() if one["apiKey"] == kind), None)
+    schema = next(
+        (candidate for candidate in family(table).values() if candidate["apiKey"] == kind), None
+    )
     if schema is None:
         raise Malformed(
             "org.apache.kafka.common.errors.UnsupportedVersionException: "

@@ -107,8 +107,8 @@ def dump_txn_index(path: str) -> Dump:
                 f"Unexpected aborted transaction version {version} in transaction index "
                 f"{absolute(path)}, current version is {ABORTED_VERSION}"
             )
-    for one in found:
-        fields = dict(zip(ABORTED_FIELDS, one, strict=True))
+    for entry in found:
+        fields = dict(zip(ABORTED_FIELDS, entry, strict=True))
         text = " ".join(f"{name}: {value}" for name, value in fields.items())
         yield Shown(f"{text}\n", {"kind": "abortedTransaction", **fields})
 
@@ -183,7 +183,7 @@ def _compare(
     complaints: Complaints,
 ) -> None:
     all_batches = list(batches)  # damage further on counts too, as with Apache Kafka
-    found = next((one for one in all_batches if one.last_offset() >= offset), None)
+    found = next((batch for batch in all_batches if batch.last_offset() >= offset), None)
     if found is None or found.last_offset() != offset:
         last = -1 if found is None else found.last_offset()
         complaints.not_found.computed(path).append((offset, last))

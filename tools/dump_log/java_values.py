@@ -79,7 +79,7 @@ def json_text(value: Any) -> str:
         case bytes():
             return f'"{b64encode(value).decode()}"'
         case Mapping():
-            members = (f"{json_text(key)}:{json_text(one)}" for key, one in value.items())
+            members = (f"{json_text(key)}:{json_text(field)}" for key, field in value.items())
             return "{" + ",".join(members) + "}"
         case Sequence():
             return "[" + ",".join(map(json_text, value)) + "]"

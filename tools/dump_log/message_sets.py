@@ -112,12 +112,12 @@ def iter_records(message: Message) -> Iterator[Record]:
                 "is not zero."
             )
         base = message.offset - last
-    for one in inner:
-        if one.compression:
+    for inner_message in inner:
+        if inner_message.compression:
             raise Failed("Inner messages must not be compressed")
-        is_by_set = message.by_log and one.magic == 1
-        timestamp = message.timestamp if is_by_set else one.timestamp
-        yield _record(one, wrap_long(base + one.offset), timestamp)
+        is_by_set = message.by_log and inner_message.magic == 1
+        timestamp = message.timestamp if is_by_set else inner_message.timestamp
+        yield _record(inner_message, wrap_long(base + inner_message.offset), timestamp)
 
 
 def _inner(message: Message) -> Iterator[Message]:

@@ -133,7 +133,7 @@ def _partition(content: Content) -> str:
 
 
 def _epochs(content: Content) -> str:
-    found = {one["leaderEpoch"]: one["offset"] for one in content["segmentLeaderEpochs"]}
+    found = {entry["leaderEpoch"]: entry["offset"] for entry in content["segmentLeaderEpochs"]}
     if not found:
         raise Malformed("segmentLeaderEpochs can not be null or empty")
     return f"{{{', '.join(f'{epoch}={found[epoch]}' for epoch in sorted(found))}}}"

@@ -39,7 +39,7 @@ NO_DIRECTORY: Final = "A" * 22
 """What a directory id of zeros looks like."""
 
 
-class Wanted(NamedTuple):
+class DumpOptions(NamedTuple):
     """What is to be printed of a segment."""
 
     is_deep: bool
@@ -51,24 +51,24 @@ class Wanted(NamedTuple):
     max_bytes: int
 
 
-def dump_segment(path: str, wanted: Wanted, decoder: Decoder, complaints: Complaints) -> Dump:
+def dump_segment(path: str, options: DumpOptions, decoder: Decoder, complaints: Complaints) -> Dump:
     """Print a segment or snapshot. Failed where no next batch can be found."""
     yield Shown(_title(path))
     with open_segment(path) as file:
-        end = slice_end(file, 0, wanted.max_bytes)
+        end = slice_end(file, 0, options.max_bytes)
         position, previous = 0, -1
         with progress(f"bytes of {name_of(path)}", end, prints=True) as step:
             for batch in iter_batches(file, 0, end):
                 yield from _batch(batch)
-                for record in batch.records() if wanted.is_deep else ():
+                for record in batch.records() if options.is_deep else ():
                     if record.offset != previous + 1:
                         complaints.gaps.computed(absolute(path))[previous] = record.offset
                     previous = record.offset
-                    yield from _record(batch, record, wanted, decoder)
+                    yield from _record(batch, record, options, decoder)
                 position = batch.position + batch.size
                 step(batch.size)
         left = end - position
-        if left > 0 and wanted.max_bytes == INT_MAX:
+        if left > 0 and options.max_bytes == INT_MAX:
             text = f"Found {left} invalid bytes at the end of {name_of(path)}\n"
             yield Shown(text, {"kind": "end", "invalidBytes": left})
 
@@ -157,15 +157,15 @@ def _end(
 # --- records
 
 
-def _record(batch: Batch, record: Record, wanted: Wanted, decoder: Decoder) -> Dump:
+def _record(batch: Batch, record: Record, options: DumpOptions, decoder: Decoder) -> Dump:
     is_control = not batch.is_old and batch.header().is_control
     entry: dict[str, Any] = {"kind": "record", "offset": record.offset}
-    if wanted.has_metadata:
+    if options.has_metadata:
         yield _metadata(batch, record, entry)
         if is_control:
             yield _control(record, entry)
-    if wanted.has_content and not is_control:
-        prefix = " " if wanted.has_metadata else "| "
+    if options.has_content and not is_control:
+        prefix = " " if options.has_metadata else "| "
         decoded = decoder(record)
         for name, value in (("key", decoded.key), ("payload", decoded.value)):
             if value is not None:

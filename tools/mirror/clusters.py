@@ -19,7 +19,7 @@ from kavka.tools.admin.group_requests import (
     listed_groups,
 )
 from kavka.tools.admin.java_errors import Refused
-from kavka.tools.admin.partition_offsets import Place, offsets_at
+from kavka.tools.admin.partition_offsets import TopicPartition, offsets_at
 from kavka.tools.mirror.failures import Declined
 from kavka.tools.mirror.look import WITHIN_S, Look, create, look, topic_ids
 from kavka.tools.mirror.topic_plan import Choice
@@ -37,7 +37,9 @@ T = TypeVar("T")
 class Groups(NamedTuple):
     """What the source has of the groups that are wanted."""
 
-    offsets: Mapping[str, tuple[Mapping[Place, Committed], Mapping[Place, Committed]]]
+    offsets: Mapping[
+        str, tuple[Mapping[TopicPartition, Committed], Mapping[TopicPartition, Committed]]
+    ]
     """Of each consumer group, in both clusters."""
 
     others: Mapping[str, str]
@@ -83,45 +85,49 @@ class Clusters:
         """Create the topic unless it is there. Failed."""
 
         async def make(_: ClusterClient, target: ClusterClient) -> None:
-            for refusal in (await create(target, {name: 1}, self._factor, configs)).values():
-                raise Declined(refusal)
+            for reason in (await create(target, {name: 1}, self._factor, configs)).values():
+                raise Declined(reason)
 
         self._run(make)
 
-    def epoch_ends(self, epochs: Mapping[Place, int]) -> dict[Place, int]:
+    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Where these leader epochs end in the source; see `tools.admin.epoch_ends`. Empty if its
         brokers do not say that. Failed."""
 
-        async def ask(source: ClusterClient, _: ClusterClient) -> dict[Place, int]:
+        async def ask(source: ClusterClient, _: ClusterClient) -> dict[TopicPartition, int]:
             if not await source.serves(offset_for_leader_epoch.API):
                 return {}
             return await epoch_ends(source, epochs, WITHIN_S)
 
         return self._run(ask)
 
-    def used(self, places: Iterable[Place]) -> set[Place]:
+    def used(self, partitions: Iterable[TopicPartition]) -> set[TopicPartition]:
         """Those of these partitions that have something in the target. Failed."""
-        asked = list(places)
+        requested = list(partitions)
 
-        async def ask(_: ClusterClient, target: ClusterClient) -> set[Place]:
-            starts = await offsets_at(target, asked, list_offsets.EARLIEST, WITHIN_S)
-            ends = await offsets_at(target, asked, list_offsets.LATEST, WITHIN_S)
-            return {place for place in asked if starts[place] < ends[place]}
+        async def ask(_: ClusterClient, target: ClusterClient) -> set[TopicPartition]:
+            starts = await offsets_at(target, requested, list_offsets.EARLIEST, WITHIN_S)
+            ends = await offsets_at(target, requested, list_offsets.LATEST, WITHIN_S)
+            return {
+                topic_partition
+                for topic_partition in requested
+                if starts[topic_partition] < ends[topic_partition]
+            }
 
-        return self._run(ask) if asked else set()
+        return self._run(ask) if requested else set()
 
     def groups(self, takes: Callable[[str], bool]) -> Groups:
         """Those of the source whose names it takes. Failed."""
         return self._run(lambda source, target: _groups(source, target, takes))
 
-    def commit(self, offsets: Mapping[str, Mapping[Place, Committed]]) -> dict[str, str]:
+    def commit(self, offsets: Mapping[str, Mapping[TopicPartition, Committed]]) -> dict[str, str]:
         """Give groups of the target their offsets: why some were refused. Failed."""
 
         async def commit(_: ClusterClient, target: ClusterClient) -> dict[str, str]:
             refused = {}
-            for group, wanted in offsets.items():
+            for group, group_offsets in offsets.items():
                 try:
-                    await commit_offsets(target, group, wanted, WITHIN_S)
+                    await commit_offsets(target, group, group_offsets, WITHIN_S)
                 except Refused as failure:
                     refused[group] = failure.code.name
             return refused
@@ -160,7 +166,7 @@ def _way(side: str, properties: Mapping[str, str]) -> Way:
 async def _groups(
     source: ClusterClient, target: ClusterClient, takes: Callable[[str], bool]
 ) -> Groups:
-    groups = [one for one in await listed_groups(source, WITHIN_S) if takes(one.group_id)]
+    groups = [group for group in await listed_groups(source, WITHIN_S) if takes(group.group_id)]
     found = {}
     for group in groups:
         if group.protocol_type in CONSUMER_PROTOCOLS:
@@ -168,10 +174,12 @@ async def _groups(
             there = await _committed(target, group.group_id) if here else {}
             found[group.group_id] = here, there
     types = {group.group_id: group.group_type.lower() for group in groups}
-    return Groups(found, {name: one for name, one in types.items() if one in OTHER_TYPES})
+    return Groups(
+        found, {name: group_type for name, group_type in types.items() if group_type in OTHER_TYPES}
+    )
 
 
-async def _committed(cluster: ClusterClient, group: str) -> Mapping[Place, Committed]:
+async def _committed(cluster: ClusterClient, group: str) -> Mapping[TopicPartition, Committed]:
     """Nothing of a group that is not there (any more)."""
     try:
         return await committed_offsets(cluster, group, WITHIN_S)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from kavka.tools.admin.errors import Failed
-from kavka.tools.admin.partition_offsets import Place
+from kavka.tools.admin.partition_offsets import TopicPartition
 from kavka.tools.perf.client import now_ms
 
 TRIES_MAX: Final = 5
@@ -63,7 +63,7 @@ class Stuck(Again):
 
     def __init__(
         self,
-        place: Place,
+        topic_partition: TopicPartition,
         text: str,
         remedy: str,
         *,
@@ -72,7 +72,12 @@ class Stuck(Again):
     ) -> None:
         """`offset`: that of the first record in the source; `tries_max`: of this one."""
         super().__init__(text)
-        self.place, self.remedy, self.offset, self.tries_max = place, remedy, offset, tries_max
+        self.topic_partition, self.remedy, self.offset, self.tries_max = (
+            topic_partition,
+            remedy,
+            offset,
+            tries_max,
+        )
 
 
 class Declined(Failed):
@@ -83,7 +88,7 @@ class Tries:
     """How often each partition got stuck before another of its records was copied."""
 
     def __init__(self) -> None:
-        self._last: dict[Place, tuple[int, int, list[int | None]]] = {}
+        self._last: dict[TopicPartition, tuple[int, int, list[int | None]]] = {}
         """How many of its records were copied, when the last try was, and at which offset each."""
 
     def count(self, stuck: Stuck, copied: int) -> int:
@@ -91,11 +96,11 @@ class Tries:
         they were too many, in all or at this offset: when configs are changed again and again,
         another record is refused each time."""
         now = now_ms()
-        before, last_ms, offsets = self._last.get(stuck.place, (copied, now, []))
+        before, last_ms, offsets = self._last.get(stuck.topic_partition, (copied, now, []))
         if copied != before or now - last_ms > FORGOTTEN_AFTER_MS:
             offsets = []
         offsets = [*offsets, stuck.offset]
-        self._last[stuck.place] = copied, now, offsets
+        self._last[stuck.topic_partition] = copied, now, offsets
         same = offsets.count(stuck.offset)
         if same >= stuck.tries_max or len(offsets) >= TRIES_MAX:
             said = f"{stuck}, {same if same > 1 else len(offsets)} times now"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kavka.tools.admin.errors import Failed
-from kavka.tools.admin.partition_offsets import Place
+from kavka.tools.admin.partition_offsets import TopicPartition
 from kavka.tools.admin.printing import plural
 from kavka.tools.mirror.ledger import Ledger
 from kavka.tools.mirror.look import Look
@@ -15,7 +15,7 @@ from kavka.tools.mirror.topic_plan import Topic
 class Goal:
     """The ends of partitions then."""
 
-    def __init__(self, source: Mapping[str, Topic], ends: Mapping[Place, int]) -> None:
+    def __init__(self, source: Mapping[str, Topic], ends: Mapping[TopicPartition, int]) -> None:
         self.ends = dict(ends)
         self._ids = {name: topic.id for name, topic in source.items()}
         self._lost: set[str] = set()
@@ -24,22 +24,35 @@ class Goal:
     def compare(self, source: Mapping[str, Topic]) -> None:
         """Leave out topics in whose place there is another one now: nothing of them can come any
         more, and what the new ones have was not there at the first look."""
-        other = {one.name for one in source.values() if self._ids.get(one.name, one.id) != one.id}
+        other = {
+            topic.name
+            for topic in source.values()
+            if self._ids.get(topic.name, topic.id) != topic.id
+        }
         self._lost |= {topic for (topic, _), end in self.ends.items() if end and topic in other}
-        self.ends = {place: end for place, end in self.ends.items() if place[0] not in other}
+        self.ends = {
+            topic_partition: end
+            for topic_partition, end in self.ends.items()
+            if topic_partition[0] not in other
+        }
 
-    def is_reached(self, read: Mapping[Place, int], unsent: Mapping[Place, int]) -> bool:
+    def is_reached(
+        self, read: Mapping[TopicPartition, int], unsent: Mapping[TopicPartition, int]
+    ) -> bool:
         """Whether nothing is left of it to read or to send. `read`: the positions of partitions
         that are read, the others are not there any more; `unsent`: the first offsets that are read
         and not sent."""
         return all(
-            unsent.get(place, read.get(place, end)) >= end for place, end in self.ends.items()
+            unsent.get(topic_partition, read.get(topic_partition, end)) >= end
+            for topic_partition, end in self.ends.items()
         )
 
     def check(self, look: Look, ledger: Ledger) -> None:
         """Failed if not all of it was copied, by what the ledger says after the last look."""
         left = sorted(
-            place for place, end in self.ends.items() if (ledger.position(place) or 0) < end
+            topic_partition
+            for topic_partition, end in self.ends.items()
+            if (ledger.position(topic_partition) or 0) < end
         )
         for topic, _ in left:
             if topic in look.refused:

@@ -6,14 +6,14 @@ import re
 from collections.abc import Mapping
 
 from kavka.tools.admin.group_requests import Committed
-from kavka.tools.admin.partition_offsets import Place
+from kavka.tools.admin.partition_offsets import TopicPartition
 from kavka.tools.mirror.clusters import Clusters, Groups
 from kavka.tools.mirror.group_plan import commits, translated
 from kavka.tools.mirror.ledger import Entry, Ledger, Written, group_entry
 from kavka.tools.mirror.report import Once, Report
 from kavka.tools.mirror.writer import Writer
 
-Offsets = dict[str, Mapping[Place, Committed]]
+Offsets = dict[str, Mapping[TopicPartition, Committed]]
 """By group."""
 
 
@@ -33,7 +33,7 @@ class GroupOffsets:
         self._topic = ledger_topic
         self._report, self._once = report, once
 
-    def translate(self, pattern: re.Pattern[str], starts: Mapping[Place, int]) -> None:
+    def translate(self, pattern: re.Pattern[str], starts: Mapping[TopicPartition, int]) -> None:
         """Those of the groups that match, in partitions of the target that begin there. Failed."""
 
         def takes(name: str) -> bool:
@@ -54,7 +54,7 @@ class GroupOffsets:
     def _planned(
         self,
         groups: Groups,
-        starts: Mapping[Place, int],
+        starts: Mapping[TopicPartition, int],
         counts: dict[str, int],
         foreign: dict[str, int],
     ) -> Offsets:
@@ -64,21 +64,21 @@ class GroupOffsets:
         entries: list[Entry] = []
         for group, (here, there) in groups.offsets.items():
             written = {
-                (topic, partition): one
-                for (name, topic, partition), one in self._ledger.groups.items()
+                (topic, partition): known
+                for (name, topic, partition), known in self._ledger.groups.items()
                 if name == group
             }
-            wanted = translated(here, self._ledger.maps, starts)
-            found = commits(wanted, there, written)
-            if wanted:
-                counts[group] = len(wanted) - found.foreign
+            desired = translated(here, self._ledger.maps, starts)
+            found = commits(desired, there, written)
+            if desired:
+                counts[group] = len(desired) - found.foreign
             if found.foreign:
                 foreign[group] = found.foreign
             if found.offsets:
                 offsets[group] = found.offsets
-            for place, one in found.ledger.items():
-                self._ledger.groups[group, *place] = one
-                entries.append(group_entry((group, *place), one))
+            for topic_partition, known in found.ledger.items():
+                self._ledger.groups[group, *topic_partition] = known
+                entries.append(group_entry((group, *topic_partition), known))
         self._writer.write(self._topic, entries)
         self._writer.commit()
         return offsets
@@ -87,7 +87,9 @@ class GroupOffsets:
         """The target has these offsets of groups, so that the ones before, if a consumer commits
         them again, count as the consumer's."""
         for group, committed in offsets.items():
-            for place, one in committed.items():
-                known = self._ledger.groups[group, *place] = Written(one.offset, one.offset)
-                self._writer.write(self._topic, [group_entry((group, *place), known)])
+            for topic_partition, offset_and_metadata in committed.items():
+                known = self._ledger.groups[group, *topic_partition] = Written(
+                    offset_and_metadata.offset, offset_and_metadata.offset
+                )
+                self._writer.write(self._topic, [group_entry((group, *topic_partition), known)])
         self._writer.commit()

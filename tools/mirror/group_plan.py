@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kavka.tools.admin.group_requests import Committed
-from kavka.tools.admin.partition_offsets import Place
+from kavka.tools.admin.partition_offsets import TopicPartition
 from kavka.tools.mirror.ledger import Written
 from kavka.tools.mirror.offset_map import OffsetMap
 
@@ -21,10 +21,10 @@ NONE = Written(-1, -1)
 class Commits(NamedTuple):
     """What to do for a group."""
 
-    offsets: Mapping[Place, Committed]
+    offsets: Mapping[TopicPartition, Committed]
     """To be committed in the target."""
 
-    ledger: Mapping[Place, Written]
+    ledger: Mapping[TopicPartition, Written]
     """To be written to the ledger before."""
 
     foreign: int
@@ -32,42 +32,49 @@ class Commits(NamedTuple):
 
 
 def translated(
-    committed: Mapping[Place, Committed],
-    maps: Mapping[Place, OffsetMap],
-    starts: Mapping[Place, int],
-) -> dict[Place, Committed]:
+    committed: Mapping[TopicPartition, Committed],
+    maps: Mapping[TopicPartition, OffsetMap],
+    starts: Mapping[TopicPartition, int],
+) -> dict[TopicPartition, Committed]:
     """A group's offsets in the source as those of the target, of the partitions that are copied:
     those with a start. `starts`: where partitions begin in the target."""
     found = {}
-    for place, one in committed.items():
-        if place not in starts:
+    for topic_partition, offset_and_metadata in committed.items():
+        if topic_partition not in starts:
             continue
-        offset = maps[place].translate(one.offset) if place in maps else None
-        offset = starts[place] if offset is None else max(offset, starts[place])
-        found[place] = Committed(offset, None, one.metadata)
+        offset = (
+            maps[topic_partition].translate(offset_and_metadata.offset)
+            if topic_partition in maps
+            else None
+        )
+        offset = starts[topic_partition] if offset is None else max(offset, starts[topic_partition])
+        found[topic_partition] = Committed(offset, None, offset_and_metadata.metadata)
     return found
 
 
 def commits(
-    wanted: Mapping[Place, Committed],
-    there: Mapping[Place, Committed],
-    written: Mapping[Place, Written],
+    desired: Mapping[TopicPartition, Committed],
+    there: Mapping[TopicPartition, Committed],
+    written: Mapping[TopicPartition, Written],
 ) -> Commits:
     """Of one group. `there`: its offsets in the target; `written`: those by the mirror."""
     offsets, ledger, foreign = {}, {}, 0
-    for place, one in wanted.items():
-        has = there[place].offset if place in there else -1
-        before = written.get(place, NONE)
+    for topic_partition, offset_and_metadata in desired.items():
+        has = there[topic_partition].offset if topic_partition in there else -1
+        before = written.get(topic_partition, NONE)
         if has >= 0 and has not in before:
             foreign += 1
             if before != NONE:
-                ledger[place] = NONE  # it stays the consumer's, whatever that commits
+                ledger[topic_partition] = NONE  # it stays the consumer's, whatever that commits
             continue
-        if place in there and (has, there[place].metadata) == (one.offset, one.metadata):
+        if topic_partition in there and (has, there[topic_partition].metadata) == (
+            offset_and_metadata.offset,
+            offset_and_metadata.metadata,
+        ):
             if before != Written(has, has):
-                ledger[place] = Written(has, has)
+                ledger[topic_partition] = Written(has, has)
             continue
-        offsets[place] = one
-        if before != Written(one.offset, has):
-            ledger[place] = Written(one.offset, has)
+        offsets[topic_partition] = offset_and_metadata
+        if before != Written(offset_and_metadata.offset, has):
+            ledger[topic_partition] = Written(offset_and_metadata.offset, has)
     return Commits(offsets, ledger, foreign)

@@ -26,7 +26,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from kavka.tools.admin.partition_offsets import Place
+from kavka.tools.admin.partition_offsets import TopicPartition
 from kavka.tools.mirror.offset_map import Chunk, OffsetMap, Run
 
 PREFIX: Final = "kavka-mirror-"
@@ -37,7 +37,7 @@ CONFIGS: Final = {"cleanup.policy": "compact"}
 Entry = tuple[bytes, bytes | None]
 """Key and value of a record; None: forget it."""
 
-GroupPlace = tuple[str, str, int]
+GroupPartition = tuple[str, str, int]
 """Group, topic and partition."""
 
 
@@ -62,61 +62,65 @@ class Ledger:
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         """`entries`: all, in their order."""
         self.topics: dict[str, TopicIds] = {}
-        self.groups: dict[GroupPlace, Written] = {}
-        self.positions: dict[Place, int] = {}
-        self.epochs: dict[Place, int | None] = {}
+        self.groups: dict[GroupPartition, Written] = {}
+        self.positions: dict[TopicPartition, int] = {}
+        self.epochs: dict[TopicPartition, int | None] = {}
         """Of the last copied records; None where none is known."""
 
         self.owner = ""
-        chunks: defaultdict[Place, dict[int, Chunk]] = defaultdict(dict)
-        epochs: defaultdict[Place, dict[int, int | None]] = defaultdict(dict)
+        chunks: defaultdict[TopicPartition, dict[int, Chunk]] = defaultdict(dict)
+        epochs: defaultdict[TopicPartition, dict[int, int | None]] = defaultdict(dict)
         for key, value in entries:
             kind, *names = json.loads(key)
             found = None if value is None else json.loads(value)
             if kind == "offsets":
                 topic, partition, first = names
                 _put(chunks[topic, partition], first, found, _chunk)
-                _put(epochs[topic, partition], first, found, lambda one: one.get("epoch"))
+                _put(epochs[topic, partition], first, found, lambda document: document.get("epoch"))
             elif kind == "position":
-                _put(self.positions, tuple(names), found, lambda one: int(one["offset"]))
+                _put(self.positions, tuple(names), found, lambda document: int(document["offset"]))
             elif kind == "topic":
-                _put(self.topics, names[0], found, lambda one: TopicIds(**one))
+                _put(self.topics, names[0], found, lambda document: TopicIds(**document))
             elif kind == "group":
-                _put(self.groups, tuple(names), found, lambda one: Written(**one))
+                _put(self.groups, tuple(names), found, lambda document: Written(**document))
             elif kind == "owner":
                 self.owner = found["session"] if found else ""
         self.maps = {
-            place: OffsetMap(some[first] for first in sorted(some))
-            for place, some in chunks.items()
+            topic_partition: OffsetMap(some[first] for first in sorted(some))
+            for topic_partition, some in chunks.items()
         }
-        self.epochs |= {place: some[max(some)] for place, some in epochs.items() if some}
+        self.epochs |= {
+            topic_partition: some[max(some)] for topic_partition, some in epochs.items() if some
+        }
 
-    def position(self, place: Place) -> int | None:
+    def position(self, topic_partition: TopicPartition) -> int | None:
         """Up to where the source was read; None if it was never read."""
-        known = self.map_of(place).next_source, self.positions.get(place)
-        return max((one for one in known if one is not None), default=None)
+        known = self.map_of(topic_partition).next_source, self.positions.get(topic_partition)
+        return max((offset for offset in known if offset is not None), default=None)
 
     def forget(self, topic: str) -> list[Entry]:
         """Where its records are copied to, as if nothing of it had been: what is to be written for
         that. Not which offsets of groups are the mirror's own, as the target may still have them;
         nor its ids, which are replaced."""
         self.topics.pop(topic, None)
-        maps = [place for place in self.maps if place[0] == topic]
-        positions = [place for place in self.positions if place[0] == topic]
-        entries = [
-            forgotten_offsets(place, first)
-            for place in maps
-            for first in self.maps.pop(place).firsts
+        maps = [topic_partition for topic_partition in self.maps if topic_partition[0] == topic]
+        positions = [
+            topic_partition for topic_partition in self.positions if topic_partition[0] == topic
         ]
-        for place in positions:
-            del self.positions[place]
-        for place in maps:
-            self.epochs.pop(place, None)
+        entries = [
+            forgotten_offsets(topic_partition, first)
+            for topic_partition in maps
+            for first in self.maps.pop(topic_partition).firsts
+        ]
+        for topic_partition in positions:
+            del self.positions[topic_partition]
+        for topic_partition in maps:
+            self.epochs.pop(topic_partition, None)
         return [*entries, *map(forgotten_position, positions)]
 
-    def map_of(self, place: Place) -> OffsetMap:
+    def map_of(self, topic_partition: TopicPartition) -> OffsetMap:
         """Its map, an empty one if nothing was copied."""
-        return self.maps.setdefault(place, OffsetMap())
+        return self.maps.setdefault(topic_partition, OffsetMap())
 
 
 def _put(table: dict[Any, Any], key: Any, found: Any, read: Any) -> None:
@@ -126,34 +130,34 @@ def _put(table: dict[Any, Any], key: Any, found: Any, read: Any) -> None:
         table[key] = read(found)
 
 
-def offsets_entry(place: Place, chunk: Chunk, epoch: int | None = None) -> Entry:
+def offsets_entry(topic_partition: TopicPartition, chunk: Chunk, epoch: int | None = None) -> Entry:
     """Of some runs of a partition; `epoch`: that of the last record."""
     value: dict[str, Any] = {"runs": list(_gaps(chunk.runs))}
     if epoch is not None:
         value["epoch"] = epoch
-    return _key("offsets", *place, chunk.first), _value(value)
+    return _key("offsets", *topic_partition, chunk.first), _value(value)
 
 
-def forgotten_offsets(place: Place, first: int) -> Entry:
+def forgotten_offsets(topic_partition: TopicPartition, first: int) -> Entry:
     """A chunk is not needed any more."""
-    return _key("offsets", *place, first), None
+    return _key("offsets", *topic_partition, first), None
 
 
-def position_entry(place: Place, offset: int) -> Entry:
-    return _key("position", *place), _value({"offset": offset})
+def position_entry(topic_partition: TopicPartition, offset: int) -> Entry:
+    return _key("position", *topic_partition), _value({"offset": offset})
 
 
-def forgotten_position(place: Place) -> Entry:
+def forgotten_position(topic_partition: TopicPartition) -> Entry:
     """Its topic is no more."""
-    return _key("position", *place), None
+    return _key("position", *topic_partition), None
 
 
 def topic_entry(topic: str, ids: TopicIds) -> Entry:
     return _key("topic", topic), _value(ids._asdict())
 
 
-def group_entry(place: GroupPlace, written: Written) -> Entry:
-    return _key("group", *place), _value(written._asdict())
+def group_entry(group_partition: GroupPartition, written: Written) -> Entry:
+    return _key("group", *group_partition), _value(written._asdict())
 
 
 def owner_entry(session: str) -> Entry:

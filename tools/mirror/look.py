@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from kavka.tools.admin.cluster_client import ClusterClient, check_answer
 from kavka.tools.admin.errors import Failed
 from kavka.tools.admin.java_errors import Refused
-from kavka.tools.admin.partition_offsets import COMMITTED, Place, offsets_at
+from kavka.tools.admin.partition_offsets import COMMITTED, TopicPartition, offsets_at
 from kavka.tools.admin.requests import (
     AskedResource,
     ChangedConfig,
@@ -52,13 +52,13 @@ class Look(NamedTuple):
     target: Mapping[str, Topic]
     """The same topics."""
 
-    starts: Mapping[Place, int]
+    starts: Mapping[TopicPartition, int]
     """Of the source's partitions, as far as the target has them."""
 
-    ends: Mapping[Place, int]
+    ends: Mapping[TopicPartition, int]
     """The offsets behind what committed readers may see there now."""
 
-    target_starts: Mapping[Place, int]
+    target_starts: Mapping[TopicPartition, int]
     unknown: Mapping[str, Iterable[str]]
     """Configs of topics that the target's brokers do not know."""
 
@@ -72,30 +72,30 @@ class Look(NamedTuple):
 async def look(source: ClusterClient, target: ClusterClient, choice: Choice, factor: int) -> Look:
     """Make the target have the topics of the source. Refused, Failed."""
     refusals: Refusals = {}
-    wanted, starts, ends, is_empty = await _source(source, choice, refusals)
-    first = plan(wanted, await _topics(target, "target", choice, refusals))
+    topics, starts, ends, is_empty = await _source(source, choice, refusals)
+    first = plan(topics, await _topics(target, "target", choice, refusals))
     refusals |= await create(target, first.new, factor)
     refusals |= await _grow(target, first.more)
-    there = await _awaited(target, choice, wanted, refusals)
-    wanted = {name: topic for name, topic in wanted.items() if name in there}
-    then = plan(wanted, there)
+    there = await _awaited(target, choice, topics, refusals)
+    topics = {name: topic for name, topic in topics.items() if name in there}
+    then = plan(topics, there)
     refusals |= (failed := await _alter(target, then.configs))
-    changes = {name: one for name, one in then.configs.items() if name not in failed}
+    changes = {name: change for name, change in then.configs.items() if name not in failed}
     after = {
         name: changes[name].made_to(there[name]) if name in changes else there[name]
-        for name in wanted
+        for name in topics
     }
-    places = [
+    partitions = [
         (name, at)
-        for name, topic in wanted.items()
+        for name, topic in topics.items()
         for at in range(min(topic.partitions, after[name].partitions))
     ]
     return Look(
-        wanted,
+        topics,
         after,
-        {place: starts[place] for place in places},
-        {place: ends[place] for place in places},
-        await offsets_at(target, places, list_offsets.EARLIEST, WITHIN_S),
+        {topic_partition: starts[topic_partition] for topic_partition in partitions},
+        {topic_partition: ends[topic_partition] for topic_partition in partitions},
+        await offsets_at(target, partitions, list_offsets.EARLIEST, WITHIN_S),
         then.unknown,
         refusals,
         is_empty,
@@ -104,19 +104,21 @@ async def look(source: ClusterClient, target: ClusterClient, choice: Choice, fac
 
 async def _source(
     source: ClusterClient, choice: Choice, refusals: Refusals
-) -> tuple[dict[str, Topic], dict[Place, int], dict[Place, int], bool]:
+) -> tuple[dict[str, Topic], dict[TopicPartition, int], dict[TopicPartition, int], bool]:
     """The topics, where they begin, and where they end; asked again if one of them goes. True if it
     has named no topic at all."""
     why: Refused | None = None
     async for _ in source.attempts(WITHIN_S):
         named = await source.topics()
         topics = await _described(source, named, "source", choice, refusals)
-        places = [(name, at) for name, topic in topics.items() for at in range(topic.partitions)]
+        partitions = [
+            (name, at) for name, topic in topics.items() for at in range(topic.partitions)
+        ]
         try:
             return (
                 topics,
-                await offsets_at(source, places, list_offsets.EARLIEST, WITHIN_S),
-                await offsets_at(source, places, list_offsets.LATEST, WITHIN_S, COMMITTED),
+                await offsets_at(source, partitions, list_offsets.EARLIEST, WITHIN_S),
+                await offsets_at(source, partitions, list_offsets.LATEST, WITHIN_S, COMMITTED),
                 not named,
             )
         except Refused as refused:
@@ -150,21 +152,21 @@ async def _described(
     request = DescribeConfigsRequest([AskedResource(TOPIC.number, name) for name in found])
     response = await cluster.ask(describe_configs.API, request)
     topics = {}
-    for one in response.results:
-        name, topic = one.resource_name, found[one.resource_name]
-        if one.error_code == GONE:
+    for result in response.results:
+        name, topic = result.resource_name, found[result.resource_name]
+        if result.error_code == GONE:
             continue
-        what = f"the {side} does not tell the configs of topic {name}"
-        if refusal := _refusal(what, one.error_code, one.error_message):
-            refusals[name] = refusal
+        failure = f"the {side} does not tell the configs of topic {name}"
+        if reason := _refusal(failure, result.error_code, result.error_message):
+            refusals[name] = reason
             continue
         topics[name] = Topic(
             name,
             _id(topic),
             len(topic.partitions),
-            {config.name: config.value or "" for config in one.configs},
+            {config.name: config.value or "" for config in result.configs},
             frozenset(
-                config.name for config in one.configs if config.config_source == TOPIC.source
+                config.name for config in result.configs if config.config_source == TOPIC.source
             ),
         )
     return topics
@@ -181,7 +183,7 @@ def _id(topic: metadata.TopicResponse) -> str:
 
 
 async def _awaited(
-    target: ClusterClient, choice: Choice, wanted: Mapping[str, Topic], refusals: Refusals
+    target: ClusterClient, choice: Choice, topics: Mapping[str, Topic], refusals: Refusals
 ) -> dict[str, Topic]:
     """The target's topics, once a broker tells of all that was created."""
     late: list[str] = []
@@ -189,7 +191,7 @@ async def _awaited(
         there = await _topics(target, "target", choice, refusals)
         late = [
             name
-            for name, topic in wanted.items()
+            for name, topic in topics.items()
             if name not in refusals
             and (name not in there or there[name].partitions < topic.partitions)
         ]
@@ -204,32 +206,32 @@ async def create(
     """Topics, with so many partitions each, unless they are there. Failed."""
     if not new:
         return {}
-    given = [NewConfig(*one) for one in configs.items()]
+    given = [NewConfig(*item) for item in configs.items()]
     topics = [NewTopic(name, count, factor, (), given) for name, count in new.items()]
     response = await target.ask_controller(
         create_topics.API,
         CreateTopicsRequest(topics, round(WITHIN_S * 1000)),
-        lambda it: [one.error_code for one in it.topics],
+        lambda it: [topic.error_code for topic in it.topics],
     )
     return _refusals(
-        (f"the target does not create topic {one.name}", one.name, one)
-        for one in response.topics
-        if one.error_code != ErrorCode.TOPIC_ALREADY_EXISTS
+        (f"the target does not create topic {topic.name}", topic.name, topic)
+        for topic in response.topics
+        if topic.error_code != ErrorCode.TOPIC_ALREADY_EXISTS
     )
 
 
 async def _grow(target: ClusterClient, more: Mapping[str, int]) -> Refusals:
     if not more:
         return {}
-    wanted = [MorePartitions(name, count, None) for name, count in more.items()]
+    topics = [MorePartitions(name, count, None) for name, count in more.items()]
     response = await target.ask_controller(
         create_partitions.API,
-        CreatePartitionsRequest(wanted),
-        lambda it: [one.error_code for one in it.results],
+        CreatePartitionsRequest(topics),
+        lambda it: [result.error_code for result in it.results],
     )
     return _refusals(
-        (f"the target gives topic {one.name} no more partitions", one.name, one)
-        for one in response.results
+        (f"the target gives topic {result.name} no more partitions", result.name, result)
+        for result in response.results
     )
 
 
@@ -240,36 +242,39 @@ async def _alter(target: ClusterClient, changes: Mapping[str, ConfigChanges]) ->
         ChangedResource(
             TOPIC.number,
             name,
-            [ChangedConfig(key, SET, value) for key, value in one.added.items()]
-            + [ChangedConfig(key, DELETE, "") for key in one.deleted],
+            [ChangedConfig(key, SET, value) for key, value in change.added.items()]
+            + [ChangedConfig(key, DELETE, "") for key in change.deleted],
         )
-        for name, one in changes.items()
+        for name, change in changes.items()
     ]
     request = IncrementalAlterConfigsRequest(resources)
     response = await target.ask(incremental_alter_configs.API, request)
     return _refusals(
         (
-            f"the target does not take the configs of topic {one.resource_name}",
-            one.resource_name,
-            one,
+            f"the target does not take the configs of topic {result.resource_name}",
+            result.resource_name,
+            result,
         )
-        for one in response.responses
+        for result in response.responses
     )
 
 
 def _refusals(results: Iterable[tuple[str, str, Any]]) -> Refusals:
     """Of results that have an error code: what each says if it is one, and its topic. Failed."""
-    found = {name: _refusal(what, one.error_code, one.error_message) for what, name, one in results}
+    found = {
+        name: _refusal(failure, result.error_code, result.error_message)
+        for failure, name, result in results
+    }
     return {name: why for name, why in found.items() if why}
 
 
-def _refusal(what: str, error_code: int, error_message: str | None) -> str:
+def _refusal(failure: str, error_code: int, error_message: str | None) -> str:
     """Why, in a sentence; "" if it is done. Failed if the broker may do it later."""
     try:
         check_answer(error_code, error_message)
     except Failed as failed:
         known = error_code in ErrorCode.__members__.values()
         if known and ErrorCode(error_code).retriable:
-            raise Failed(f"{what}: {failed}") from failed
-        return f"{what}: {failed}"
+            raise Failed(f"{failure}: {failed}") from failed
+        return f"{failure}: {failed}"
     return ""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from kavka.tools.admin.errors import Failed
-from kavka.tools.admin.partition_offsets import Place
+from kavka.tools.admin.partition_offsets import TopicPartition
 from kavka.tools.admin.printing import plural
 from kavka.tools.mirror.clusters import Clusters
 from kavka.tools.mirror.failures import Declined
@@ -62,10 +62,10 @@ class Looks:
         self.to_copy_again = set(task.copy_again)
         """Topics of which the ledger is to forget what was copied; it has not yet."""
 
-        self._known: set[Place] = set()
+        self._known: set[TopicPartition] = set()
         """Partitions of the last look, and those that are missed."""
 
-        self._missed: dict[Place, int] = {}
+        self._missed: dict[TopicPartition, int] = {}
         """Partitions that the last look lacked, and that are not taken for deleted: for how many
         ms by now."""
 
@@ -77,8 +77,8 @@ class Looks:
     def first(self) -> Look:
         """Failed also for what a broker refuses of one topic."""
         look = self._found_look()
-        for refusal in look.refused.values():
-            raise Failed(refusal)
+        for reason in look.refused.values():
+            raise Failed(reason)
         self._check_names(look)
         self.goal = Goal(look.source, look.ends)
         self._note(look)
@@ -109,8 +109,8 @@ class Looks:
     def next(self) -> Look:
         """Another one; what a broker refuses of one topic is said. Failed."""
         look = self._look()
-        for refusal in look.refused.values():
-            self._refusals.warn(refusal)
+        for reason in look.refused.values():
+            self._refusals.warn(reason)
         self._note(look)
         return look
 

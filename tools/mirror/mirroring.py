@@ -52,7 +52,7 @@ class Mirror:
     def _pause_s(self, again: Again, ledger: str, session: str) -> float:
         """How long to wait before it begins anew. Failed if that would not help."""
         if isinstance(again, Stuck):
-            tries = self._tries.count(again, self._report.records[again.place])
+            tries = self._tries.count(again, self._report.records[again.topic_partition])
             return float(RETRY_S * 2**tries)
         if isinstance(again, Fenced) and self._has_successor(ledger, session):
             raise Failed(

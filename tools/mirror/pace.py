@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Final
 
-from kavka.tools.admin.partition_offsets import Place
+from kavka.tools.admin.partition_offsets import TopicPartition
 
 BYTES_MAX: Final = 4 * 2**20
 BYTES_MIN: Final = 2**18
@@ -29,7 +29,7 @@ class Pace:
         self.under_way = 0
         """Bytes, of all records."""
 
-        self._of_partitions: defaultdict[Place, int] = defaultdict(int)
+        self._of_partitions: defaultdict[TopicPartition, int] = defaultdict(int)
         """Those of topics that have a limit."""
 
         self._limits: Mapping[str, int] = {}
@@ -49,25 +49,25 @@ class Pace:
         assert not self.under_way, "else it is not known how many of them are"
         self._limits = limits
 
-    def send(self, place: Place, size: int) -> bool:
+    def send(self, topic_partition: TopicPartition, size: int) -> bool:
         """Whether a record of this size may be sent now; then it is under way."""
         under_way = self.under_way + size
         if under_way > self._bytes_max and self.under_way and under_way > self.bytes_max:
             return False
-        if place[0] in self._limits:
-            of_partition = self._of_partitions[place]
-            if of_partition and of_partition + size > self._limits[place[0]]:
+        if topic_partition[0] in self._limits:
+            of_partition = self._of_partitions[topic_partition]
+            if of_partition and of_partition + size > self._limits[topic_partition[0]]:
                 return False
-            self._of_partitions[place] += size
+            self._of_partitions[topic_partition] += size
         self.under_way = under_way
         return True
 
-    def acknowledged(self, place: Place, size: int) -> None:
+    def acknowledged(self, topic_partition: TopicPartition, size: int) -> None:
         """A record is no longer under way."""
         self.under_way -= size
         self._acknowledged += size
-        if place[0] in self._limits:
-            self._of_partitions[place] -= size
+        if topic_partition[0] in self._limits:
+            self._of_partitions[topic_partition] -= size
 
     def end_transaction(self) -> None:
         """What is still under way counts for none: that it is waited for says nothing of how much

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from kavka.tools.admin.errors import Failed
-from kavka.tools.admin.partition_offsets import Place
+from kavka.tools.admin.partition_offsets import TopicPartition
 from kavka.tools.mirror.failures import PASSING, Again
 from kavka.tools.mirror.writer import COMMON
 from kavka.tools.perf.client import (
@@ -71,108 +71,117 @@ class Reader:
         """`unknown`: says which properties have no effect."""
         given = {**COMMON, **DEFAULTS, **properties, **PROPERTIES}
         self._client = consumer(given, unknown=unknown)
-        self.positions: dict[Place, int] = {}
+        self.positions: dict[TopicPartition, int] = {}
         """Where each partition is read next."""
 
-        self.at_end: set[Place] = set()
+        self.at_end: set[TopicPartition] = set()
         """Partitions of which nothing has come since their end was reached."""
 
-        self._resting: set[Place] = set()
+        self._resting: set[TopicPartition] = set()
         """Partitions that are not read for a while."""
 
-        self._troubles: dict[Place, Trouble] = {}
-        self._passed_over: dict[Place, tuple[int, str]] = {}
+        self._troubles: dict[TopicPartition, Trouble] = {}
+        self._passed_over: dict[TopicPartition, tuple[int, str]] = {}
         """Partitions of which nothing more is taken: since when, and why."""
 
-    def take(self, positions: Mapping[Place, int]) -> None:
+    def take(self, positions: Mapping[TopicPartition, int]) -> None:
         """More partitions."""
         self.positions |= positions
         self._assign(positions)
 
-    def drop(self, places: Iterable[Place]) -> None:
+    def drop(self, partitions: Iterable[TopicPartition]) -> None:
         """Partitions that are read no longer."""
-        gone = list(places)
-        self._unassign([place for place in gone if place not in self._resting])
+        gone = list(partitions)
+        self._unassign(
+            [topic_partition for topic_partition in gone if topic_partition not in self._resting]
+        )
         self._resting.difference_update(gone)
-        for place in gone:
-            del self.positions[place]
-            self.at_end.discard(place)
-            self._troubles.pop(place, None)
-            self._passed_over.pop(place, None)
+        for topic_partition in gone:
+            del self.positions[topic_partition]
+            self.at_end.discard(topic_partition)
+            self._troubles.pop(topic_partition, None)
+            self._passed_over.pop(topic_partition, None)
 
-    def rest(self, places: Iterable[Place]) -> None:
+    def rest(self, partitions: Iterable[TopicPartition]) -> None:
         """Partitions that are not read until they are resumed, from the same position. Not by
         librdkafka's pause, which would resume by what it takes for the position."""
-        resting = list(places)
+        resting = list(partitions)
         self._unassign(resting)
         self._resting.update(resting)
 
-    def resume(self, places: Iterable[Place]) -> None:
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """They are read on."""
-        ready = {place: self.positions[place] for place in places}
+        ready = {topic_partition: self.positions[topic_partition] for topic_partition in partitions}
         self._resting.difference_update(ready)
         self._assign(ready)
 
-    def _assign(self, positions: Mapping[Place, int]) -> None:
+    def _assign(self, positions: Mapping[TopicPartition, int]) -> None:
         if positions:
             partition = library().TopicPartition
             self._client.incremental_assign(
-                [partition(*place, offset) for place, offset in positions.items()]
+                [
+                    partition(*topic_partition, offset)
+                    for topic_partition, offset in positions.items()
+                ]
             )
 
-    def _unassign(self, places: Sequence[Place]) -> None:
-        if places:
+    def _unassign(self, partitions: Sequence[TopicPartition]) -> None:
+        if partitions:
             partition = library().TopicPartition
-            self._client.incremental_unassign([partition(*place) for place in places])
+            self._client.incremental_unassign(
+                [partition(*topic_partition) for topic_partition in partitions]
+            )
 
     def read(self, wait_s: float = POLL_S) -> list[Any]:
         """The next records; none if nothing has come for a moment. Again, Failed."""
         found = []
         for message in next_messages(self._client, MESSAGES_MAX, wait_s):
-            place = message.topic(), message.partition()
+            topic_partition = message.topic(), message.partition()
             error = message.error()
-            if place not in self.positions or place in self._resting:
+            if topic_partition not in self.positions or topic_partition in self._resting:
                 continue  # it was dropped, or is not read, since this was fetched
-            if place in self._passed_over:
+            if topic_partition in self._passed_over:
                 continue
             if error is None:
-                self.positions[place] = message.offset() + 1
-                self.at_end.discard(place)
+                self.positions[topic_partition] = message.offset() + 1
+                self.at_end.discard(topic_partition)
                 found.append(message)
             elif error.name() == "_PARTITION_EOF":
-                self.positions[place] = max(self.positions[place], message.offset())
-                self.at_end.add(place)
+                self.positions[topic_partition] = max(
+                    self.positions[topic_partition], message.offset()
+                )
+                self.at_end.add(topic_partition)
             else:
-                self._judge(place, error)
+                self._judge(topic_partition, error)
                 continue
             if self._troubles:
-                self._troubles.pop(place, None)
+                self._troubles.pop(topic_partition, None)
         for since_ms, why in self._passed_over.values():
             if now_ms() - since_ms >= COMMIT_MS:
                 raise Failed(why)
         return found
 
-    def _judge(self, place: Place, error: Any) -> None:
+    def _judge(self, topic_partition: TopicPartition, error: Any) -> None:
         """Again, Failed; nothing if it may pass."""
-        name, where = error.name(), f"{place[0]}-{place[1]}"
+        name, where = error.name(), f"{topic_partition[0]}-{topic_partition[1]}"
         if name == "_AUTO_OFFSET_RESET":
-            raise Again(f"{where} is not readable at {self.positions[place]}")
+            raise Again(f"{where} is not readable at {self.positions[topic_partition]}")
         if name in HOPELESS:
             raise Failed(f"the source refuses to be read: {error_text(error)}")
         if name in PASSING:
             return
         now = now_ms()
         why = (
-            f"{where} can't be read from offset {self.positions[place]} on: {error_text(error)}; "
-            f"{WIDER if name == UNPACKED else BROKEN}"
+            f"{where} can't be read from offset {self.positions[topic_partition]} on: "
+            f"{error_text(error)}; {WIDER if name == UNPACKED else BROKEN}"
         )
         if name in PASSED_OVER:
-            self._passed_over[place] = now, why
+            self._passed_over[topic_partition] = now, why
             return
-        since_ms, last_ms = self._troubles.get(place, (now, now))
+        since_ms, last_ms = self._troubles.get(topic_partition, (now, now))
         if now - last_ms > OTHER_MS:
             since_ms = now
-        self._troubles[place] = Trouble(since_ms, now)
+        self._troubles[topic_partition] = Trouble(since_ms, now)
         if now - since_ms >= (COMMIT_MS if name == UNPACKED else LASTS_MS):
             raise Failed(why)
 

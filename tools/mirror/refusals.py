@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from kavka.tools.admin.errors import Failed
-from kavka.tools.admin.partition_offsets import Place
+from kavka.tools.admin.partition_offsets import TopicPartition
 from kavka.tools.mirror.failures import TRIES_MAX, Again, Fenced, Stuck, may_last
 from kavka.tools.perf.client import error_text
 
@@ -62,7 +62,7 @@ class Refusal(NamedTuple):
     """A record that was not written."""
 
     error: Any
-    place: Place
+    topic_partition: TopicPartition
     offset: int | None
     """In the source; None: it is one of the ledger's."""
 
@@ -83,27 +83,36 @@ def judged(error: Any) -> Exception:
 
 def judged_refusals(refusals: Sequence[Refusal]) -> Exception:
     """What some refused records come to, as Again or Failed: the one that tells most."""
-    for one in refusals:
-        if one.error.name() in CONFIGURED:
-            return _stuck(one, refusals, CONFIGURED_TRIES)
-        if one.error.name() in HOPELESS:
-            return Failed(_because(*_sentence(one, refusals)))
-    for one in refusals:
-        if one.error.name() not in FENCED and may_last(one.error):
-            return _stuck(one, refusals, TRIES_MAX)
+    for refusal in refusals:
+        if refusal.error.name() in CONFIGURED:
+            return _stuck(refusal, refusals, CONFIGURED_TRIES)
+        if refusal.error.name() in HOPELESS:
+            return Failed(_because(*_sentence(refusal, refusals)))
+    for refusal in refusals:
+        if refusal.error.name() not in FENCED and may_last(refusal.error):
+            return _stuck(refusal, refusals, TRIES_MAX)
     return judged(refusals[0].error)
 
 
-def _stuck(one: Refusal, refusals: Sequence[Refusal], tries_max: int) -> Stuck:
-    return Stuck(one.place, *_sentence(one, refusals), offset=one.offset, tries_max=tries_max)
+def _stuck(refusal: Refusal, refusals: Sequence[Refusal], tries_max: int) -> Stuck:
+    return Stuck(
+        refusal.topic_partition,
+        *_sentence(refusal, refusals),
+        offset=refusal.offset,
+        tries_max=tries_max,
+    )
 
 
 def _sentence(first: Refusal, refusals: Sequence[Refusal]) -> tuple[str, str]:
     """Which records the target refuses, and what may be done. It refuses whole batches, so that
     the one that it means is not always known."""
-    name, where = first.error.name(), f"{first.place[0]}-{first.place[1]}"
-    same = [one for one in refusals if one.place == first.place and one.error.name() == name]
-    keyless = [one for one in same if not one.has_key] if name == INVALID else []
+    name, where = first.error.name(), f"{first.topic_partition[0]}-{first.topic_partition[1]}"
+    same = [
+        refusal
+        for refusal in refusals
+        if refusal.topic_partition == first.topic_partition and refusal.error.name() == name
+    ]
+    keyless = [refusal for refusal in same if not refusal.has_key] if name == INVALID else []
     if first.offset is None:
         which = f"a record of {where}"
     elif keyless or len(same) == 1:

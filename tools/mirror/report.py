@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from kavka.tools.admin.partition_offsets import Place
+from kavka.tools.admin.partition_offsets import TopicPartition
 from kavka.tools.admin.printing import print_table
 from kavka.tools.perf.client import now_ms
 from kavka.tools.progress import Status
@@ -25,14 +25,14 @@ class Report:
         self._is_json = form == "json"
         self._status = None if self._is_json else Status()
         self._start_ms = now_ms()
-        self.records: Counter[Place] = Counter()
+        self.records: Counter[TopicPartition] = Counter()
         """Copied in this run."""
 
         self._unknown: set[str] = set()
         """Properties that were said to have no effect."""
 
-        self.ends: Mapping[Place, int] = {}
-        self.positions: Mapping[Place, int] | None = None
+        self.ends: Mapping[TopicPartition, int] = {}
+        self.positions: Mapping[TopicPartition, int] | None = None
         """Of the source: the ends, and what was copied up to; None until the ledger is read."""
 
         self.groups: dict[str, int] = {}
@@ -47,7 +47,9 @@ class Report:
         positions = self.positions or {}
         return sum(max(0, end - positions.get(at, 0)) for at, end in self.ends.items())
 
-    def copied(self, counts: Mapping[Place, int], positions: Mapping[Place, int]) -> None:
+    def copied(
+        self, counts: Mapping[TopicPartition, int], positions: Mapping[TopicPartition, int]
+    ) -> None:
         """A transaction was committed."""
         self.records.update(counts)
         self.positions = shown = dict(positions)
@@ -59,16 +61,18 @@ class Report:
                 )
             )
 
-    def looked(self, ends: Mapping[Place, int]) -> None:
+    def looked(self, ends: Mapping[TopicPartition, int]) -> None:
         """The source's ends are known anew."""
         self.ends = ends
         if self._is_json:
             self._event("progress", records=self.records.total(), lag=self.lag)
 
-    def begins_at(self, position: Callable[[Place], int | None]) -> None:
+    def begins_at(self, position: Callable[[TopicPartition], int | None]) -> None:
         """A session has read up to where each partition was copied before."""
         if self.positions is None:
-            self.positions = {place: position(place) or 0 for place in self.ends}
+            self.positions = {
+                topic_partition: position(topic_partition) or 0 for topic_partition in self.ends
+            }
 
     def warn(self, text: str) -> None:
         """Say it on standard error."""
@@ -142,9 +146,9 @@ class Repeated:
 class Silence:
     """Of the target, while one thing is waited for: said when it lasts."""
 
-    def __init__(self, report: Report, what: str) -> None:
-        """`what`: it has not done."""
-        self._waits, self._what = Repeated(report), what
+    def __init__(self, report: Report, action: str) -> None:
+        """`action`: what it has not done."""
+        self._waits, self._action = Repeated(report), action
         self.is_heard()
 
     def is_heard(self) -> None:
@@ -156,7 +160,7 @@ class Silence:
         """Nothing has, for a while more."""
         if now_ms() - self._since_ms >= SILENCE_MS:
             within_s = SILENCE_MS / 1000
-            self._waits.say(f"waits: the target has not {self._what} within {within_s:g} s")
+            self._waits.say(f"waits: the target has not {self._action} within {within_s:g} s")
 
 
 class Once:

@@ -7,7 +7,7 @@ from contextlib import closing, suppress
 from typing import Any, Final
 
 from kavka.tools.admin.errors import Failed
-from kavka.tools.admin.partition_offsets import Place
+from kavka.tools.admin.partition_offsets import TopicPartition
 from kavka.tools.mirror.clusters import Clusters
 from kavka.tools.mirror.continuity import Continuity
 from kavka.tools.mirror.failures import Again, Fenced
@@ -162,7 +162,11 @@ class Session:
     def _let_go(self, topics: set[str]) -> None:
         """Read these no more, of which nothing was sent; a look is to say what they are now."""
         if topics:
-            gone = [place for place in self._reader.positions if place[0] in topics]
+            gone = [
+                topic_partition
+                for topic_partition in self._reader.positions
+                if topic_partition[0] in topics
+            ]
             self._reader.drop(gone)
             self._unsent.drop(gone)
             self._is_unsure = True
@@ -185,7 +189,7 @@ class Session:
         age_ms_max = age_to_commit(self._commit_ms, transaction_timeout_ms(self._task.target))
         return now_ms() - self._writer.began_ms >= age_ms_max
 
-    def _positions(self) -> dict[Place, int]:
+    def _positions(self) -> dict[TopicPartition, int]:
         """Up to where each partition was sent, or has nothing to be sent."""
         return self._reader.positions | self._unsent.positions()
 
@@ -203,26 +207,28 @@ class Session:
             passed = self._unwritten(self._positions())
             self._let_go(self._continuity.others({topic for topic, _ in passed}))
         positions = self._positions()
-        for place, (sources, targets) in delivered.items():
-            chunks = self._ledger.map_of(place).add(runs_of(sources, targets))
-            epoch = self._ledger.epochs[place] = self._writer.epochs.get(place)
-            entries = [offsets_entry(place, chunk, epoch) for chunk in chunks]
+        for topic_partition, (sources, targets) in delivered.items():
+            chunks = self._ledger.map_of(topic_partition).add(runs_of(sources, targets))
+            epoch = self._ledger.epochs[topic_partition] = self._writer.epochs.get(topic_partition)
+            entries = [offsets_entry(topic_partition, chunk, epoch) for chunk in chunks]
             self._writer.write(self._topic, entries)
-            counts[place] = len(sources)
-        for place in self._unwritten(positions) if writes_positions else ():
-            self._ledger.positions[place] = positions[place]
-            self._writer.write(self._topic, [position_entry(place, positions[place])])
+            counts[topic_partition] = len(sources)
+        for topic_partition in self._unwritten(positions) if writes_positions else ():
+            self._ledger.positions[topic_partition] = positions[topic_partition]
+            self._writer.write(
+                self._topic, [position_entry(topic_partition, positions[topic_partition])]
+            )
         self._writer.commit()
         if counts:
             self._commit_ms = now_ms() - began_ms
         self._report.copied(counts, positions)
 
-    def _unwritten(self, positions: Mapping[Place, int]) -> set[Place]:
+    def _unwritten(self, positions: Mapping[TopicPartition, int]) -> set[TopicPartition]:
         """Those of which the ledger says less."""
         return {
-            place
-            for place, offset in positions.items()
-            if offset > (self._ledger.position(place) or 0)
+            topic_partition
+            for topic_partition, offset in positions.items()
+            if offset > (self._ledger.position(topic_partition) or 0)
         }
 
     def _await_acknowledgements(self) -> None:
@@ -297,11 +303,13 @@ class Session:
         self._writer.commit()
         self._looks.to_copy_again -= again
 
-    def _forget(self, target_starts: Mapping[Place, int]) -> None:
+    def _forget(self, target_starts: Mapping[TopicPartition, int]) -> None:
         """Maps of records that the target has deleted."""
-        for place, start in target_starts.items():
-            gone = self._ledger.map_of(place).forget(start)
-            self._writer.write(self._topic, [forgotten_offsets(place, first) for first in gone])
+        for topic_partition, start in target_starts.items():
+            gone = self._ledger.map_of(topic_partition).forget(start)
+            self._writer.write(
+                self._topic, [forgotten_offsets(topic_partition, first) for first in gone]
+            )
 
     def _groups(self) -> None:
         if self._task.groups is not None:

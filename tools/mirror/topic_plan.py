@@ -112,13 +112,13 @@ def plan(source: Mapping[str, Topic], target: Mapping[str, Topic]) -> Plan:
     }
     changes = {name: _changes(*topics) for name, topics in both.items()}
     unknown = {
-        name: sorted(one for one in topic.own - NOT_COPIED if one not in there.configs)
+        name: sorted(key for key in topic.own - NOT_COPIED if key not in there.configs)
         for name, (topic, there) in both.items()
     }
     return Plan(
         new,
         more,
-        {name: one for name, one in changes.items() if one.added or one.deleted},
+        {name: change for name, change in changes.items() if change.added or change.deleted},
         {name: some for name, some in unknown.items() if some},
     )
 
@@ -126,7 +126,7 @@ def plan(source: Mapping[str, Topic], target: Mapping[str, Topic]) -> Plan:
 def small_limits(target: Mapping[str, Topic], batch_bytes: int) -> dict[str, int]:
     """The `max.message.bytes` of those of the target's topics for which a full batch of the mirror
     may be too large."""
-    limits = {name: int(one.configs.get(LIMIT, batch_bytes)) for name, one in target.items()}
+    limits = {name: int(topic.configs.get(LIMIT, batch_bytes)) for name, topic in target.items()}
     return {name: limit for name, limit in limits.items() if limit < batch_bytes}
 
 
@@ -137,15 +137,15 @@ def batch_bytes(properties: Mapping[str, str]) -> int:
 
 
 def _changes(topic: Topic, there: Topic) -> ConfigChanges:
-    wanted = {name: topic.configs[name] for name in topic.own - NOT_COPIED - FIXED.keys()}
-    limit, limit_there = (int(one.configs.get(LIMIT, "0")) for one in (topic, there))
+    configs = {name: topic.configs[name] for name in topic.own - NOT_COPIED - FIXED.keys()}
+    limit, limit_there = (int(side.configs.get(LIMIT, "0")) for side in (topic, there))
     if LIMIT in there.own and limit_there >= limit:
-        wanted[LIMIT] = there.configs[LIMIT]
+        configs[LIMIT] = there.configs[LIMIT]
     elif limit > limit_there:
-        wanted[LIMIT] = topic.configs[LIMIT]
+        configs[LIMIT] = topic.configs[LIMIT]
     added = {
         name: value
-        for name, value in wanted.items()
+        for name, value in configs.items()
         if name in there.configs and (name not in there.own or there.configs[name] != value)
     }
     added |= {
@@ -153,5 +153,5 @@ def _changes(topic: Topic, there: Topic) -> ConfigChanges:
         for name, value in FIXED.items()
         if there.configs.get(name, value) != value  # it has this config, with another value
     }
-    deleted = there.own - NOT_COPIED - FIXED.keys() - wanted.keys()
+    deleted = there.own - NOT_COPIED - FIXED.keys() - configs.keys()
     return ConfigChanges(dict(sorted(added.items())), sorted(deleted))

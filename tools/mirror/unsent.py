@@ -8,7 +8,7 @@ from operator import methodcaller
 from typing import Any, Final
 
 from kavka.tools.admin.errors import Failed
-from kavka.tools.admin.partition_offsets import Place
+from kavka.tools.admin.partition_offsets import TopicPartition
 from kavka.tools.mirror.pace import BYTES_MAX
 
 RECORDS_MAX: Final = 2_000
@@ -52,10 +52,10 @@ class Unsent:
     """They wait until there is room for them on the way to the target."""
 
     def __init__(self) -> None:
-        self._queues: dict[Place, Queue] = {}
+        self._queues: dict[TopicPartition, Queue] = {}
         """None is empty. In the order in which they are served."""
 
-        self._aside: set[Place] = set()
+        self._aside: set[TopicPartition] = set()
         """Partitions that are not read meanwhile."""
 
         self.slow: Container[str] = ()
@@ -78,7 +78,11 @@ class Unsent:
         """Whether more may be read."""
         if not self._queues:
             return True
-        read = [queue for place, queue in self._queues.items() if place[0] not in self.slow]
+        read = [
+            queue
+            for topic_partition, queue in self._queues.items()
+            if topic_partition[0] not in self.slow
+        ]
         return (
             sum(len(queue.records) for queue in read) < RECORDS_MAX
             and sum(queue.bytes for queue in read) < BYTES_MAX
@@ -89,65 +93,76 @@ class Unsent:
         queues = self._queues
         for message in messages:
             record = sized(message)
-            place = message.topic(), message.partition()
-            queue = queues.get(place)
+            topic_partition = message.topic(), message.partition()
+            queue = queues.get(topic_partition)
             if queue is None:
-                queue = queues[place] = Queue()
+                queue = queues[topic_partition] = Queue()
             queue.records.append(record)
             queue.bytes += record[2]
 
-    def take(self, may_send: Callable[[Place, int], bool]) -> Iterator[tuple[Place, Record]]:
+    def take(
+        self, may_send: Callable[[TopicPartition, int], bool]
+    ) -> Iterator[tuple[TopicPartition, Record]]:
         """Those that may be sent now; they are no longer unsent. Partitions of which something is
         sent come last the next time."""
-        for place, queue in list(self._queues.items()):
+        for topic_partition, queue in list(self._queues.items()):
             is_sent, records = False, queue.records
-            while records and may_send(place, records[0][2]):
+            while records and may_send(topic_partition, records[0][2]):
                 is_sent = True
                 record = records.popleft()
                 queue.bytes -= record[2]
-                yield place, record
+                yield topic_partition, record
             if is_sent:
-                del self._queues[place]
+                del self._queues[topic_partition]
                 if records:
-                    self._queues[place] = queue
+                    self._queues[topic_partition] = queue
 
-    def set_aside(self) -> list[Place]:
+    def set_aside(self) -> list[TopicPartition]:
         """Slow partitions of which much waits: from now on they are not to be read, so that no
         other waits for them."""
         share = 0 if self._are_many else 1
         full = [
-            place
-            for place, queue in self._queues.items()
-            if place[0] in self.slow and place not in self._aside and queue.fills(share)
+            topic_partition
+            for topic_partition, queue in self._queues.items()
+            if topic_partition[0] in self.slow
+            and topic_partition not in self._aside
+            and queue.fills(share)
         ]
         self._aside.update(full)
         return full
 
-    def take_back(self) -> list[Place]:
+    def take_back(self) -> list[TopicPartition]:
         """Those of which little waits by now: from now on they are to be read again."""
         share = 0 if self._are_many else BACK_SHARE
         ready = [
-            place
-            for place in self._aside
-            if place not in self._queues or not self._queues[place].fills(share)
+            topic_partition
+            for topic_partition in self._aside
+            if topic_partition not in self._queues or not self._queues[topic_partition].fills(share)
         ]
         self._aside.difference_update(ready)
         return ready
 
     @property
     def _are_many(self) -> bool:
-        slow = (queue.bytes for place, queue in self._queues.items() if place[0] in self.slow)
+        slow = (
+            queue.bytes
+            for topic_partition, queue in self._queues.items()
+            if topic_partition[0] in self.slow
+        )
         return sum(slow) >= ALL_ASIDE_BYTES
 
-    def positions(self) -> dict[Place, int]:
+    def positions(self) -> dict[TopicPartition, int]:
         """The offset of the first record of each partition that has one."""
-        return {place: queue.records[0][0].offset() for place, queue in self._queues.items()}
+        return {
+            topic_partition: queue.records[0][0].offset()
+            for topic_partition, queue in self._queues.items()
+        }
 
-    def drop(self, places: Iterable[Place]) -> None:
+    def drop(self, partitions: Iterable[TopicPartition]) -> None:
         """They are copied no longer."""
-        for place in places:
-            self._queues.pop(place, None)
-            self._aside.discard(place)
+        for topic_partition in partitions:
+            self._queues.pop(topic_partition, None)
+            self._aside.discard(topic_partition)
 
 
 _headers: Final = methodcaller("headers")

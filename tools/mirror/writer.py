@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from kavka.tools.admin.errors import Failed
 from kavka.tools.admin.options import is_whole
-from kavka.tools.admin.partition_offsets import Place
+from kavka.tools.admin.partition_offsets import TopicPartition
 from kavka.tools.mirror.clusters import CLIENT_ID
 from kavka.tools.mirror.failures import Again
 from kavka.tools.mirror.ledger import Entry
@@ -75,8 +75,8 @@ class Writer:
         )
         self._is_open = False
         self._refusals: list[Refusal] = []
-        self._sources: defaultdict[Place, list[int]] = defaultdict(list)
-        self._targets: defaultdict[Place, list[int]] = defaultdict(list)
+        self._sources: defaultdict[TopicPartition, list[int]] = defaultdict(list)
+        self._targets: defaultdict[TopicPartition, list[int]] = defaultdict(list)
         self.records = 0
         """Of the open transaction."""
 
@@ -84,7 +84,7 @@ class Writer:
         """When the first of them was sent."""
 
         self.pace = Pace()
-        self.epochs: dict[Place, int | None] = {}
+        self.epochs: dict[TopicPartition, int | None] = {}
         """The source's leader epoch of the last record of each partition, where it is known."""
 
         self._patiently(self._client.init_transactions, "let the mirror begin to write")
@@ -92,20 +92,20 @@ class Writer:
     def send(self, unsent: Unsent) -> bool:
         """What may be under way now of some records of the source; whether there was any."""
         before = self.records
-        for place, (message, headers, size) in unsent.take(self.pace.send):
+        for topic_partition, (message, headers, size) in unsent.take(self.pace.send):
             if not self.records:
                 self.began_ms = now_ms()
             offset = message.offset()
             self._produce(
-                place,
+                topic_partition,
                 message.value(),
                 message.key(),
-                partial(self._delivered, place, offset, size),
+                partial(self._delivered, topic_partition, offset, size),
                 message.timestamp()[1] or NOW + 1,
                 headers,
             )
-            self._sources[place].append(offset)
-            self.epochs[place] = message.leader_epoch()
+            self._sources[topic_partition].append(offset)
+            self.epochs[topic_partition] = message.leader_epoch()
             self.records += 1
         return self.records > before
 
@@ -128,14 +128,20 @@ class Writer:
             self._check()
         return not len(self._client)
 
-    def delivered(self) -> dict[Place, tuple[Sequence[int], Sequence[int]]]:
+    def delivered(self) -> dict[TopicPartition, tuple[Sequence[int], Sequence[int]]]:
         """The offsets of what was sent since the last call, in the source and in the target, once
         all of it is acknowledged."""
-        found: dict[Place, tuple[Sequence[int], Sequence[int]]]
-        found = {place: (some, self._targets[place]) for place, some in self._sources.items()}
-        for place, (sources, targets) in found.items():
+        found: dict[TopicPartition, tuple[Sequence[int], Sequence[int]]]
+        found = {
+            topic_partition: (some, self._targets[topic_partition])
+            for topic_partition, some in self._sources.items()
+        }
+        for topic_partition, (sources, targets) in found.items():
             if len(sources) != len(targets):
-                raise Again(f"{place[0]}-{place[1]}: the target did not give every record's offset")
+                raise Again(
+                    f"{topic_partition[0]}-{topic_partition[1]}: the target did not give every "
+                    "record's offset"
+                )
         self._sources, self._targets = defaultdict(list), defaultdict(list)
         self.records = 0
         return found
@@ -165,7 +171,7 @@ class Writer:
 
     def _produce(
         self,
-        place: Place,
+        topic_partition: TopicPartition,
         value: Any,
         key: Any,
         on_delivery: Callable[[Any, Any], None],
@@ -178,10 +184,10 @@ class Writer:
         while True:
             try:
                 self._client.produce(
-                    place[0],
+                    topic_partition[0],
                     value,
                     key,
-                    place[1],
+                    topic_partition[1],
                     on_delivery=on_delivery,
                     timestamp=time_ms,
                     headers=headers,
@@ -219,20 +225,24 @@ class Writer:
     def _judged(self, error: Any) -> Exception:
         return judged(self._fatal if error.fatal() and self._fatal is not None else error)
 
-    def _delivered(self, place: Place, source: int, size: int, error: Any, message: Any) -> None:
+    def _delivered(
+        self, topic_partition: TopicPartition, source: int, size: int, error: Any, message: Any
+    ) -> None:
         if error is not None:
-            self._refusals.append(Refusal(error, place, source, message.key() is not None))
+            self._refusals.append(
+                Refusal(error, topic_partition, source, message.key() is not None)
+            )
             return
-        self.pace.acknowledged(place, size)
+        self.pace.acknowledged(topic_partition, size)
         if (offset := message.offset()) is not None:
-            self._targets[place].append(offset)
+            self._targets[topic_partition].append(offset)
         # else the response was lost, and that of a later batch says only that this one was written:
         # `delivered` misses the offset
 
     def _noted(self, error: Any, message: Any) -> None:
         if error is not None:
-            place = message.topic(), message.partition()
-            self._refusals.append(Refusal(error, place, None, message.key() is not None))
+            topic_partition = message.topic(), message.partition()
+            self._refusals.append(Refusal(error, topic_partition, None, message.key() is not None))
 
     def _check(self) -> None:
         if self._fatal is not None:
@@ -240,9 +250,9 @@ class Writer:
         if self._refusals:
             raise judged_refusals(self._refusals)
 
-    def _patiently(self, call: Callable[[float], None], what: str) -> None:
+    def _patiently(self, call: Callable[[float], None], action: str) -> None:
         """Again and again, as long as librdkafka says that another try may help."""
-        silence = Silence(self._report, what)
+        silence = Silence(self._report, action)
         while True:
             try:
                 call(CALL_S)

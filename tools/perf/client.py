@@ -188,7 +188,7 @@ def _translated(properties: Mapping[str, str]) -> dict[str, str]:
         if name in KIBIBYTES and is_whole(value, 64):
             found[KIBIBYTES[name]] = str(max(1, int(value) // 1024))
         elif name == "partition.assignment.strategy":
-            found[name] = ",".join(_assignor(one.strip()) for one in value.split(","))
+            found[name] = ",".join(_assignor(assignor.strip()) for assignor in value.split(","))
         elif name not in IGNORED | OBJECTS:
             found[RENAMED.get(name, name)] = value
     return found | for_librdkafka(properties)

@@ -72,9 +72,11 @@ def check(given: Given) -> None:
         if text and not is_whole(text, 64):
             raise Misused(f"Cannot parse argument '{text}' of option {name}")
     given.needs("bootstrap-server")
-    for one, other in (("topic", "include"), ("messages", "num-records")):
-        if given.has(one) == given.has(other):
-            raise Misused(f"Exactly one of the following arguments is required: [{one}], [{other}]")
+    for first, second in (("topic", "include"), ("messages", "num-records")):
+        if given.has(first) == given.has(second):
+            raise Misused(
+                f"Exactly one of the following arguments is required: [{first}], [{second}]"
+            )
     given.excludes("consumer.config", ("command-config",))
     if given.has("messages"):
         print("Warning: --messages is deprecated. Use --num-records instead.")
@@ -203,10 +205,14 @@ class _Test:
             took_ms = now_ms() - self._join_start_ms
             self._join_ms += took_ms
             self._round_join_ms += took_ms
-        self._assigned.update((one.topic, one.partition) for one in partitions)
+        self._assigned.update(
+            (topic_partition.topic, topic_partition.partition) for topic_partition in partitions
+        )
 
     def _on_revoke(self, _: object, partitions: Any) -> None:
-        self._assigned.difference_update((one.topic, one.partition) for one in partitions)
+        self._assigned.difference_update(
+            (topic_partition.topic, topic_partition.partition) for topic_partition in partitions
+        )
         if not self._assigned:
             self._join_start_ms = now_ms()
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from kavka.tools.admin.cluster_client import ClusterClient, check_answer
-from kavka.tools.admin.command import ClientTool, asked, read_client_properties
+from kavka.tools.admin.command import ClientTool, ask_cluster, read_client_properties
 from kavka.tools.admin.errors import Failed, Misused
 from kavka.tools.admin.options import Given, Option, is_whole
 from kavka.tools.java_numbers import double_text, fixed_text
@@ -111,9 +111,9 @@ def check(given: Given) -> None:
         raise Misused("Value for --num-records must be a positive integer")
     if (given.number("record-size") or 0) < 0:
         raise Misused("Value for --record-size must be a non-negative integer")
-    for name, least, what in SIZES:
+    for name, least, requirement in SIZES:
         if _size(given, name) < least:
-            raise Misused(f"Value for --{name} must be {what}")
+            raise Misused(f"Value for --{name} must be {requirement}")
 
 
 @explained
@@ -183,13 +183,13 @@ def _one(writer: Any, reader: Any, topic: str, key: bytes, value: bytes, headers
         raise Failed("poll() timed out before finding a result (timeout:[60000ms])")
     if found.error() is not None:
         raise Failed(f"reading failed: {error_text(found.error())}")
-    for what, read, sent in (
+    for part, read, sent in (
         ("value", found.value(), value),
         ("key", found.key(), key),
         ("headers", found.headers() or [], headers),
     ):
         if read != sent:
-            raise Failed(f"The message {what} read {read!r} did not match that sent {sent!r}")
+            raise Failed(f"The message {part} read {read!r} did not match that sent {sent!r}")
     return took_ns
 
 
@@ -228,7 +228,7 @@ def _created(properties: dict[str, str], topic: str) -> list[int]:
         response = await cluster.ask_controller(
             create_topics.API,
             CreateTopicsRequest([NewTopic(topic, 1, 1, [], [])], TIMEOUT_MS),
-            lambda found: [one.error_code for one in found.topics],
+            lambda found: [result.error_code for result in found.topics],
         )
         check_answer(response.topics[0].error_code, response.topics[0].error_message)
 
@@ -238,7 +238,7 @@ def _created(properties: dict[str, str], topic: str) -> list[int]:
         flush=True,
     )
     try:
-        asked(properties["bootstrap.servers"], properties, create)
+        ask_cluster(properties["bootstrap.servers"], properties, create)
     except Failed:
         print(f"Creation of topic {topic} failed")
         raise
@@ -248,7 +248,9 @@ def _created(properties: dict[str, str], topic: str) -> list[int]:
 def _begin(reader: Any, topic: str, partitions: Sequence[int]) -> None:
     """At the ends of the partitions."""
     partition = library().TopicPartition
-    ends = [partition(topic, one, _end_of(reader, partition(topic, one))) for one in partitions]
+    ends = [
+        partition(topic, number, _end_of(reader, partition(topic, number))) for number in partitions
+    ]
     reader.assign(ends)
 
 
@@ -271,7 +273,7 @@ def _end_of(reader: Any, partition: Any) -> int:
 def _print_results(took_ns: Sequence[int]) -> None:
     average = sum(took_ns) / len(took_ns) / 1000 / 1000
     print(f"Avg latency: {fixed_text(average, 4)} ms")
-    took_ms = sorted(one // 1000 // 1000 for one in took_ns)
+    took_ms = sorted(duration_ns // 1000 // 1000 for duration_ns in took_ns)
     shares = (took_ms[int(len(took_ms) * share)] for share in (0.5, 0.99, 0.999))
     print("Percentiles: 50th = {}, 99th = {}, 99.9th = {}".format(*shares))
 

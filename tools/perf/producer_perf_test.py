@@ -53,7 +53,7 @@ RECORD_BYTES_MAX: Final = 1_000_000_000
 """What librdkafka allows."""
 
 PIECE_BYTES: Final = 1 << 20
-LETTERS: Final = bytes(65 + one % 26 for one in range(256))
+LETTERS: Final = bytes(65 + index % 26 for index in range(256))
 PAYLOADS: Final = ("record-size", "payload-file", "payload-monotonic")
 
 OPTIONS: Final = (
@@ -110,8 +110,8 @@ def check(given: Given) -> None:
         raise Misused("--record-size should be greater than zero")
     if size > RECORD_BYTES_MAX:
         raise Misused(f"--record-size is {RECORD_BYTES_MAX} at most, as librdkafka allows no more")
-    places = ("command-property", "producer-props", "producer.config", "command-config")
-    if not any(map(given.has, ("bootstrap-server", *places))):
+    options = ("command-property", "producer-props", "producer.config", "command-config")
+    if not any(map(given.has, ("bootstrap-server", *options))):
         raise Misused(
             "At least one of --bootstrap-server, --command-property, --producer-props, "
             "--producer.config or --command-config must be specified"
@@ -301,7 +301,7 @@ def _read_payloads(path: str, delimiter: str) -> Sequence[bytes]:
     if not text:
         raise Failed("File does not exist or empty file provided.")
     pattern = user_pattern(delimiter, "--payload-delimiter")
-    found = [one.encode() for one in _tokens(pattern, text)]
+    found = [token.encode() for token in _tokens(pattern, text)]
     print(f"Number of records read: {len(found)}")
     if not found:
         raise Failed(f"{path} has no record: it has delimiters only")
@@ -352,12 +352,12 @@ def _properties(given: Given) -> dict[str, str]:
 
 def _transaction_ms(given: Given, properties: dict[str, str]) -> int | None:
     """How long a transaction is; None without transactions."""
-    wanted = given.last("transactional-id")
+    transactional_id = given.last("transactional-id")
     options = ("transaction-duration-ms", "transactional-id")
     if not any(map(given.has, options)) and "transactional.id" not in properties:
         return None
-    if wanted is not None:
-        properties["transactional.id"] = wanted
+    if transactional_id is not None:
+        properties["transactional.id"] = transactional_id
     properties.setdefault("transactional.id", f"performance-producer-{uuid.uuid4()}")
     return _number(given, "transaction-duration-ms", TRANSACTION_MS)
 

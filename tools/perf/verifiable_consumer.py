@@ -95,7 +95,7 @@ class _Consumer:
             )
             while self._limit < 0 or self._count < self._limit:
                 found = next_messages(self._client, BATCH_MAX, POLL_S)
-                records = [one for one in found if self._is_record(one)]
+                records = [message for message in found if self._is_record(message)]
                 if records:
                     self._take(records)
             is_done = True
@@ -152,8 +152,12 @@ class _Consumer:
         except library().KafkaException as failure:
             failed["error"] = failure.args[0].str()
         committed = [
-            {"topic": one.topic, "partition": one.partition, "offset": one.offset}
-            for one in offsets
+            {
+                "topic": topic_partition.topic,
+                "partition": topic_partition.partition,
+                "offset": topic_partition.offset,
+            }
+            for topic_partition in offsets
         ]
         print_event("offsets_committed", offsets=committed, **failed, success=not failed)
 
@@ -180,7 +184,10 @@ def _print_record(record: Any) -> None:
 
 
 def _named(partitions: Any) -> list[dict[str, Any]]:
-    return [{"topic": one.topic, "partition": one.partition} for one in partitions]
+    return [
+        {"topic": topic_partition.topic, "partition": topic_partition.partition}
+        for topic_partition in partitions
+    ]
 
 
 def _properties(given: Given) -> dict[str, str]:

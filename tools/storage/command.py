@@ -168,7 +168,7 @@ def _read(fs: FileSystem, path: str) -> bytes:
 def _without_zookeeper(given: Mapping[str, Given]) -> BrokerSettings:
     """The settings of a broker that keeps its metadata itself. ConfigError."""
     return BrokerSettings.of(
-        {key: one for key, one in given.items() if not key.startswith(ZOOKEEPER_SETTINGS)}
+        {key: value for key, value in given.items() if not key.startswith(ZOOKEEPER_SETTINGS)}
     )
 
 

@@ -77,7 +77,9 @@ class Directories:
         except CorruptFileError as error:
             raise Refused(str(error)) from error
         if any(meta != metas[0] for meta in metas):
-            owners = dict.fromkeys(f"{one.broker_id} of cluster {one.cluster_id}" for one in metas)
+            owners = dict.fromkeys(
+                f"{meta.broker_id} of cluster {meta.cluster_id}" for meta in metas
+            )
             raise Refused(f"the log directories belong to brokers {', '.join(owners)}")
         logs: dict[tuple[str, int], UUID | None] = {}
         for directory in self._directories:

@@ -37,7 +37,7 @@ KEPT: Final = ("group.version", "transaction.version")
 RELEASE: Final = METADATA_VERSIONS[LATEST]
 
 
-class Wanted(NamedTuple):
+class FormatOptions(NamedTuple):
     """What the directories are to become."""
 
     cluster_id: str
@@ -49,32 +49,32 @@ class Wanted(NamedTuple):
 
 def levels_of(release: str | None, features: Sequence[str]) -> dict[str, int]:
     """The levels that a command line asks for, of the features that Kavka keeps. Failed."""
-    asked: dict[str, int] = dict(map(name_and_level, features))
-    if METADATA in asked and release is not None:
+    requested: dict[str, int] = dict(map(name_and_level, features))
+    if METADATA in requested and release is not None:
         raise Failed(f"Use --release-version instead of --feature {METADATA}=X to avoid ambiguity.")
-    metadata = asked.pop(METADATA, LATEST)
+    metadata = requested.pop(METADATA, LATEST)
     if metadata not in METADATA_VERSIONS:
         raise Failed(f"No MetadataVersion with feature level {metadata}.")
     if release is not None:
         metadata = metadata_level(release)
     if metadata > LATEST:
         raise Failed(f"{METADATA} {METADATA_VERSIONS[metadata]} is not yet stable.")
-    known = {one.name: one for one in FEATURES}
-    for name, level in asked.items():
+    known = {feature.name: feature for feature in FEATURES}
+    for name, level in requested.items():
         if name not in known:
             raise Failed(f"Unsupported feature: {name}. Supported features are: {', '.join(KEPT)}")
         if not 0 <= level < len(known[name].since):
             raise Failed(f"No feature:{name} with feature level {level}")
         if level and name not in KEPT:
             raise Failed(f"Kavka does not have {name}: leave --feature {name}={level} out.")
-    named = {name: level for name, level in asked.items() if name in KEPT}
+    named = {name: level for name, level in requested.items() if name in KEPT}
     if metadata == LATEST:
         return named
     return {name: known[name].default(metadata) for name in KEPT} | named
 
 
 def format_directories(
-    settings: BrokerSettings, fs: FileSystem, wanted: Wanted, random: Random, now_ms: int
+    settings: BrokerSettings, fs: FileSystem, options: FormatOptions, random: Random, now_ms: int
 ) -> None:
     """Format those that are not formatted yet, and say so. Failed, OSError."""
     owners: dict[str, Owner | None] = {}
@@ -83,7 +83,7 @@ def format_directories(
             print(f"I/O error trying to read log directory {directory}. Ignoring...")
         else:
             owners[directory] = read_owner(fs, directory)
-    _check(owners, wanted)
+    _check(owners, options)
     if not owners:
         raise Failed("No available log directories to format.")
     empty = [directory for directory, owner in owners.items() if owner is None]
@@ -95,28 +95,28 @@ def format_directories(
     if is_alone and first not in owners:
         raise Failed(f"{first}, the first in log.dirs, is to have the metadata: correct log.dirs")
     if is_alone:
-        print(_bootstrap({**_defaults(settings), **wanted.levels}))
+        print(_bootstrap({**_defaults(settings), **options.levels}))
     for directory in hash_order(empty):
         kind = "metadata directory" if is_alone and directory == first else "data directory"
         print(f"Formatting {kind} {directory} with {METADATA} {RELEASE}.")
-        _format(fs, directory, wanted, random, now_ms if kind == "metadata directory" else None)
+        _format(fs, directory, options, random, now_ms if kind == "metadata directory" else None)
 
 
-def _check(owners: Mapping[str, Owner | None], wanted: Wanted) -> None:
+def _check(owners: Mapping[str, Owner | None], options: FormatOptions) -> None:
     """Failed for a directory of somebody else's, or one that is formatted already."""
     for directory, owner in owners.items():
         path = f"{directory}/{META_FILE}"
         if owner is None:
             continue
-        if owner.cluster_id != wanted.cluster_id:
+        if owner.cluster_id != options.cluster_id:
             raise Failed(
-                f"Invalid cluster.id in: {path}. Expected {wanted.cluster_id}, but read "
+                f"Invalid cluster.id in: {path}. Expected {options.cluster_id}, but read "
                 f"{owner.cluster_id}"
             )
-        if owner.node_id != str(wanted.broker_id):
+        if owner.node_id != str(options.broker_id):
             raise Failed(
                 f"Stored node id {owner.node_id} doesn't match previous node id "
-                f"{wanted.broker_id} in {path}: correct node.id, or use other directories"
+                f"{options.broker_id} in {path}: correct node.id, or use other directories"
             )
         if owner.version == KRAFT:
             raise Failed(
@@ -124,33 +124,35 @@ def _check(owners: Mapping[str, Owner | None], wanted: Wanted) -> None:
                 "name another directory in log.dirs"
             )
     taken = [directory for directory, owner in owners.items() if owner is not None]
-    if taken and not wanted.skips_formatted:
+    if taken and not options.skips_formatted:
         raise Failed(
             f"Log directory {taken[0]} is already formatted. Use --ignore-formatted to ignore "
             "this directory and format the others."
         )
 
 
-def _format(fs: FileSystem, path: str, wanted: Wanted, random: Random, now_ms: int | None) -> None:
+def _format(
+    fs: FileSystem, path: str, options: FormatOptions, random: Random, now_ms: int | None
+) -> None:
     """Make a directory the broker's; `now_ms`: its metadata begins there, at this time."""
     directory = LogDirectory(fs, path)
     try:
         directory.open()
         directory.unlock()
         if now_ms is not None:  # first, as `meta.properties` alone would be of another broker
-            _begin_metadata(fs, path, wanted, now_ms)
-        directory.claim(MetaProperties(wanted.cluster_id, wanted.broker_id), random)
+            _begin_metadata(fs, path, options, now_ms)
+        directory.claim(MetaProperties(options.cluster_id, options.broker_id), random)
     except (StorageError, Refused) as failed:
         raise Failed(str(failed)) from failed
     finally:
         directory.unlock()
 
 
-def _begin_metadata(fs: FileSystem, path: str, wanted: Wanted, now_ms: int) -> None:
+def _begin_metadata(fs: FileSystem, path: str, options: FormatOptions, now_ms: int) -> None:
     nodes: dict[str, bytes | None] = {"/cluster": None}
-    nodes[paths.CLUSTER_ID] = paths.encode_cluster_id(wanted.cluster_id)
-    if wanted.levels:
-        nodes[paths.FEATURE] = paths.encode_features(wanted.levels)
+    nodes[paths.CLUSTER_ID] = paths.encode_cluster_id(options.cluster_id)
+    if options.levels:
+        nodes[paths.FEATURE] = paths.encode_features(options.levels)
     with Directories(fs, [path]) as directories:
         if directories.has_tree:
             raise Failed(

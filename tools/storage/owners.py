@@ -77,8 +77,8 @@ def look(fs: FileSystem, directories: Sequence[str]) -> list[Looked]:
 
 def _look(fs: FileSystem, directory: str, first: Owner | None) -> Looked:
     if not fs.is_dir(directory):
-        what = "is not a directory" if fs.exists(directory) else "does not exist"
-        return Looked(directory, False, None, f"{directory} {what}")
+        fault = "is not a directory" if fs.exists(directory) else "does not exist"
+        return Looked(directory, False, None, f"{directory} {fault}")
     try:
         owner = read_owner(fs, directory)
     except Failed as failed:
@@ -97,30 +97,30 @@ def _look(fs: FileSystem, directory: str, first: Owner | None) -> Looked:
 
 def print_info(found: Sequence[Looked], form: str | None) -> int:
     """The exit code: 1 if there are problems."""
-    problems = [one.problem for one in found if one.problem]
+    problems = [looked.problem for looked in found if looked.problem]
     if form in ("json", "csv"):
-        rows = [_row(one) for one in found]
+        rows = [_row(looked) for looked in found]
         if form == "json":
             shown = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
             print(json.dumps({"directories": shown}))
         else:
             print_csv(COLUMNS, rows)
         return 1 if problems else 0
-    there = [one.directory for one in found if one.is_there]
+    there = [looked.directory for looked in found if looked.is_there]
     _print_list("Found log directory:", "Found log directories:", there)
-    owner = next((one.owner for one in found if one.owner is not None), None)
+    owner = next((looked.owner for looked in found if looked.owner is not None), None)
     if owner is not None:
         print(f"Found metadata: {_map(owner.properties())}\n")
     _print_list("Found problem:", "Found problems:", problems)
     return 1 if problems else 0
 
 
-def _row(one: Looked) -> Sequence[str | None]:
-    owner = one.owner
+def _row(looked: Looked) -> Sequence[str | None]:
+    owner = looked.owner
     if owner is None:
-        return (one.directory, None, None, None, None, one.problem)
+        return (looked.directory, None, None, None, None, looked.problem)
     ids = (owner.version, owner.cluster_id, owner.node_id, owner.directory_id)
-    return (one.directory, *ids, one.problem)
+    return (looked.directory, *ids, looked.problem)
 
 
 def _print_list(head: str, head_of_many: str, lines: Sequence[str]) -> None:

@@ -21,7 +21,7 @@ from kavka.tools.admin.features import print_dependencies, print_mapping
 from kavka.tools.admin.options import Given, Option, SubCommand
 from kavka.tools.admin.printing import print_csv
 from kavka.tools.storage.command import OpenSession, main
-from kavka.tools.storage.formatting import Wanted, format_directories, levels_of
+from kavka.tools.storage.formatting import FormatOptions, format_directories, levels_of
 from kavka.tools.storage.owners import look, print_info
 
 CONFIG: Final = Option(
@@ -153,8 +153,8 @@ def check(given: Given) -> None:
         if "=" not in text.lstrip("="):
             raise Misused(f"{text!r} is not of the form key=value")
     quorum = ("standalone", "no-initial-controllers", "initial-controllers")
-    for one in quorum:
-        given.excludes(one, [other for other in quorum if other != one])
+    for option in quorum:
+        given.excludes(option, [other for other in quorum if other != option])
 
 
 async def _no_cluster(_: ClusterClient, __: Given) -> int:
@@ -177,10 +177,10 @@ def _format(given: Given) -> int:
     if settings.broker_id < 0:
         raise Failed("node.id must be set: the directories become those of that broker")
     cluster_id = given.last("cluster-id") or ""
-    wanted = Wanted(cluster_id, settings.broker_id, levels, given.has("ignore-formatted"))
+    options = FormatOptions(cluster_id, settings.broker_id, levels, given.has("ignore-formatted"))
     try:
         format_directories(
-            settings, OsFs(), wanted, random.SystemRandom(), time.time_ns() // 1_000_000
+            settings, OsFs(), options, random.SystemRandom(), time.time_ns() // 1_000_000
         )
     except OSError as failed:
         raise Failed(f"{failed.filename or ''} can't be written: {failed.strerror}") from failed

@@ -164,7 +164,7 @@ async def _ask_all(
     results: list[Any] = []
     with progress("nodes of ZooKeeper", len(arguments)) as step:
         for begin in range(0, len(arguments), ASKED_MAX):
-            sent = [request(*one) for one in arguments[begin : begin + ASKED_MAX]]
+            sent = [request(*args) for args in arguments[begin : begin + ASKED_MAX]]
             results += await asyncio.gather(*sent, return_exceptions=True)
             for result in results[begin:]:
                 if isinstance(result, BaseException):

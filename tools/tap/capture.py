@@ -17,7 +17,7 @@ MAGIC: Final = b"kavka tap 1\n"
 RECORD_BYTES_MAX: Final = 1 << 30
 
 _HEAD: Final = struct.Struct(">BqiI")
-_ASKED: Final = struct.Struct(">hhq")
+_REQUEST: Final = struct.Struct(">hhq")
 
 
 class Kind(IntEnum):
@@ -30,7 +30,7 @@ class Kind(IntEnum):
     REQUEST = 3
     """The frame."""
     RESPONSE = 4
-    """`Asked`, then the frame, as the broker sent it."""
+    """`RequestInfo`, then the frame, as the broker sent it."""
     FOREIGN = 5
     """UTF-8: why the rest of the connection is passed on unread."""
     DROPPED = 6
@@ -49,7 +49,7 @@ class Record(NamedTuple):
     data: bytes
 
 
-class Asked(NamedTuple):
+class RequestInfo(NamedTuple):
     """The request that a response answers; key -1 for what no request is known of."""
 
     key: int
@@ -57,7 +57,7 @@ class Asked(NamedTuple):
     time_us: int
 
 
-UNASKED: Final = Asked(-1, -1, 0)
+UNKNOWN_REQUEST: Final = RequestInfo(-1, -1, 0)
 """For a response to no known request."""
 
 OPAQUE: Final = -2
@@ -74,14 +74,14 @@ def encode(record: Record) -> bytes:
     return head + record.data
 
 
-def response_data(asked: Asked, frame: bytes) -> bytes:
+def response_data(request: RequestInfo, frame: bytes) -> bytes:
     """The data of a RESPONSE."""
-    return _ASKED.pack(*asked) + frame
+    return _REQUEST.pack(*request) + frame
 
 
-def split_response(data: bytes) -> tuple[Asked, memoryview]:
+def split_response(data: bytes) -> tuple[RequestInfo, memoryview]:
     """A RESPONSE's data apart."""
-    return Asked._make(_ASKED.unpack_from(data)), memoryview(data)[_ASKED.size :]
+    return RequestInfo._make(_REQUEST.unpack_from(data)), memoryview(data)[_REQUEST.size :]
 
 
 class Reader:

@@ -78,16 +78,16 @@ def _run(given: Given) -> int:
     if given.has("command-config"):
         raise Misused("--command-config is of no use: clients bring their own settings")
     form = Form(given.text("output") == "json", given.has("full"), given.has("records"))
-    wanted = _filter(given)
+    message_filter = _filter(given)
     if (path := given.text("read")) is not None:
         for other in ("listen", "bootstrap-server", "write"):
             given.excludes("read", [other])
-        return _read(path, form, wanted)
+        return _read(path, form, message_filter)
     given.needs("listen", "bootstrap-server")
     listen = _listen_address(given.text("listen") or "")
     bootstrap = addresses_of(given.text("bootstrap-server") or "")
     capture = None if (path := given.text("write")) is None else _create(path)
-    process_id, pipe = printer.start(form, wanted, capture)
+    process_id, pipe = printer.start(form, message_filter, capture)
     failed = True
     try:
         asyncio.run(_proxy(pipe, listen, bootstrap))
@@ -100,9 +100,9 @@ def _run(given: Given) -> int:
     return exit_code
 
 
-def _read(path: str, form: Form, wanted: Filter) -> int:
+def _read(path: str, form: Form, message_filter: Filter) -> int:
     try:
-        printer.print_file(path, form, wanted)
+        printer.print_file(path, form, message_filter)
     except Damaged as damaged:
         raise Failed(f"{path} can't be read to its end: {damaged}") from damaged
     except BrokenPipeError:
@@ -189,7 +189,7 @@ async def _brokers(opened: Seams, bootstrap: Sequence[Address]) -> list[Place]:
     cluster = ClusterClient(text, settings, opened)
     try:
         await cluster.open()
-        return [Place(one.node_id, one.host, one.port) for one in cluster.brokers]
+        return [Place(broker.node_id, broker.host, broker.port) for broker in cluster.brokers]
     finally:
         cluster.close()
 

@@ -177,23 +177,23 @@ class Conversation:
             self._read(found)
 
     def _response(self, record: Record, peers: Peers) -> Message:
-        asked, frame = split_response(record.data)
-        found = Message(False, record.time_us, peers, len(frame) + 4, asked.key, asked.version)
-        if asked.time_us:
-            found.elapsed_us = record.time_us - asked.time_us
-        found.api = known_api(asked.key)
-        if len(frame) >= _CORRELATION_ID.size and asked.key != OPAQUE:
+        request, frame = split_response(record.data)
+        found = Message(False, record.time_us, peers, len(frame) + 4, request.key, request.version)
+        if request.time_us:
+            found.elapsed_us = record.time_us - request.time_us
+        found.api = known_api(request.key)
+        if len(frame) >= _CORRELATION_ID.size and request.key != OPAQUE:
             (found.correlation_id,) = _CORRELATION_ID.unpack_from(frame)
             requests = self._requests.get(peers.number) or OrderedDict()
             asker = requests.pop(found.correlation_id, None)
             if asker is not None:
                 found.client_id, found.asked_topics = asker
-        if asked.key == -1:
+        if request.key == -1:
             found.unknown = "it answers no request that was seen"
         elif self._is_decodable(found):
             assert found.api is not None
             try:
-                found.body = client_frames.decode_response(found.api, asked.version, frame)
+                found.body = client_frames.decode_response(found.api, request.version, frame)
             except client_frames.MalformedResponse as failure:
                 found.unknown = f"malformed: {failure}"
             else:

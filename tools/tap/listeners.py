@@ -55,27 +55,27 @@ class Listeners:
         if len(bootstrap) == 1:  # of several it leads to any
             self._by_address[bootstrap[0]] = first
 
-    def knows(self, place: Place) -> bool:
+    def knows(self, broker: Place) -> bool:
         """Whether a broker has a port."""
-        return (place.host, place.port) in self._by_address
+        return (broker.host, broker.port) in self._by_address
 
-    async def add(self, place: Place) -> None:
+    async def add(self, broker: Place) -> None:
         """Open a port for a broker. OSError if there is none left."""
-        address = (place.host, place.port)
+        address = (broker.host, broker.port)
         async with self._opening:
             if address not in self._by_address:
-                port = await self._listen_somewhere(Target([address], place.node))
+                port = await self._listen_somewhere(Target([address], broker.node))
                 self._by_address[address] = port
 
-    def translated(self, place: Place, host: str) -> Address:
+    def translated(self, broker: Place, host: str) -> Address:
         """The address for a client that has connected to `host`."""
         mine = host if self._host in WILDCARDS else self._host
-        return mine, self._by_address[place.host, place.port]
+        return mine, self._by_address[broker.host, broker.port]
 
     def close(self) -> None:
         """Close all ports; open connections stay."""
-        for one in self._open:
-            one.close()
+        for server in self._open:
+            server.close()
 
     async def _listen_somewhere(self, target: Target) -> int:
         while True:

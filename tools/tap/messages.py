@@ -115,12 +115,12 @@ class _Walk:
             elif inner.is_struct():
                 self.struct(content, inner.fields, below)
             elif inner.is_array() and inner.array_of._entity_type == "topicName":
-                self._found.parts += [Part(one) for one in content]
+                self._found.parts += [Part(topic_name) for topic_name in content]
 
     def _fields(self, fields: Any) -> Iterator[tuple[str, Any]]:
-        for name, one in fields.items():
-            if one.for_version_q(self._version):
-                yield name, one
+        for name, wire_field in fields.items():
+            if wire_field.for_version_q(self._version):
+                yield name, wire_field
 
     def _error(self, name: str, part: Part | None) -> None:
         if part is not None:
@@ -130,12 +130,12 @@ class _Walk:
 
     def _topic(self, value: Any, fields: Any) -> str | None:
         for name in _TOPICS:
-            one = fields.get(name)
-            if one is None or not one.for_version_q(self._version):
+            wire_field = fields.get(name)
+            if wire_field is None or not wire_field.for_version_q(self._version):
                 continue
-            if one.is_array() or one.is_struct_array():
+            if wire_field.is_array() or wire_field.is_struct_array():
                 continue
-            if name in _TOPICS_BY_NAME or one._entity_type == "topicName":
+            if name in _TOPICS_BY_NAME or wire_field._entity_type == "topicName":
                 found = getattr(value, name, None)
                 if isinstance(found, UUID):
                     if found.int:
@@ -149,24 +149,28 @@ class _Walk:
         if topic is None:
             return None
         for name in _PARTITIONS:
-            one = fields.get(name)
-            if one is not None and one.for_version_q(self._version):
+            wire_field = fields.get(name)
+            if wire_field is not None and wire_field.for_version_q(self._version):
                 part = Part(topic, getattr(value, name))
                 self._found.parts.append(self._noted(part, value, fields))
                 return part
         if not is_topic:
             return None
         for name in _PARTITION_LISTS:
-            one = fields.get(name)
-            if one is None or not one.for_version_q(self._version):
+            wire_field = fields.get(name)
+            if wire_field is None or not wire_field.for_version_q(self._version):
                 continue
-            if one.is_struct_array():
+            if wire_field.is_struct_array():
                 return self._topic_with_error(topic, value, fields)
-            if one.is_array():
+            if wire_field.is_array():
                 listed = getattr(value, name) or ()
                 self._found.parts += [Part(topic, index) for index in listed]
                 return self._topic_with_error(topic, value, fields)
-        if any(one.is_struct_array() for name, one in self._fields(fields) if "partition" in name):
+        if any(
+            wire_field.is_struct_array()
+            for name, wire_field in self._fields(fields)
+            if "partition" in name
+        ):
             return self._topic_with_error(topic, value, fields)
         part = Part(topic)
         self._found.parts.append(part)
@@ -181,9 +185,9 @@ class _Walk:
         return part
 
     def _noted(self, part: Part, value: Any, fields: Any) -> Part:
-        for name, one in self._fields(fields):
+        for name, wire_field in self._fields(fields):
             content = getattr(value, name, None)
-            if one.type_str == "records":
+            if wire_field.type_str == "records":
                 part.bytes = 0 if content is None else len(content)
                 part.records = content
             elif name in _NOTED and isinstance(content, int) and content != -1:
@@ -205,23 +209,23 @@ def plain(message: Any, name: str, version: int, records: Records) -> dict[str, 
 
 def _plain_struct(value: Any, fields: Any, version: int, records: Records) -> dict[str, Any]:
     return {
-        name: _plain(getattr(value, name, None), name, one, version, records)
-        for name, one in fields.items()
-        if one.for_version_q(version)
+        name: _plain(getattr(value, name, None), name, wire_field, version, records)
+        for name, wire_field in fields.items()
+        if wire_field.for_version_q(version)
     }
 
 
-def _plain(value: Any, name: str, one: Any, version: int, records: Records) -> Any:
+def _plain(value: Any, name: str, wire_field: Any, version: int, records: Records) -> Any:
     if value is None:
         return None
     if name in _SECRET:
         return f"({len(value)} bytes)"
-    if one.type_str == "records":
+    if wire_field.type_str == "records":
         return records(value)
-    if one.is_struct_array():
-        return [_plain_struct(item, one.fields, version, records) for item in value]
-    if one.is_struct():
-        return _plain_struct(value, one.fields, version, records)
+    if wire_field.is_struct_array():
+        return [_plain_struct(item, wire_field.fields, version, records) for item in value]
+    if wire_field.is_struct():
+        return _plain_struct(value, wire_field.fields, version, records)
     if isinstance(value, list | tuple):
         return [_scalar(item) for item in value]
     return _scalar(value)

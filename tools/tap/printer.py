@@ -23,9 +23,9 @@ NICENESS: Final = 5
 class Printer:
     """Takes the bytes of a capture."""
 
-    def __init__(self, form: Form, wanted: Filter, out: TextIO) -> None:
+    def __init__(self, form: Form, message_filter: Filter, out: TextIO) -> None:
         self._form = form
-        self._wanted = wanted
+        self._filter = message_filter
         self._out = out
         self._reader = Reader()
         self._conversation = Conversation()
@@ -44,22 +44,22 @@ class Printer:
         for record in self._reader.feed(data):
             shown = self._conversation.take(record)
             is_shown = (
-                self._wanted.is_open if isinstance(shown, Event) else self._wanted.shows(shown)
+                self._filter.is_open if isinstance(shown, Event) else self._filter.shows(shown)
             )
             if is_shown:
                 yield from lines_of(shown, self._form)
 
 
-def print_file(path: str, form: Form, wanted: Filter) -> None:
+def print_file(path: str, form: Form, message_filter: Filter) -> None:
     """Print a capture file. OSError, Damaged."""
-    printer = Printer(form, wanted, sys.stdout)
+    printer = Printer(form, message_filter, sys.stdout)
     with open(path, "rb") as file:
         while data := file.read(READ_BYTES):
             printer.feed(data)
     printer.end()
 
 
-def start(form: Form, wanted: Filter, capture: BinaryIO | None) -> tuple[int, int]:
+def start(form: Form, message_filter: Filter, capture: BinaryIO | None) -> tuple[int, int]:
     """Start a process that prints what is written to a pipe, and keeps it in `capture`.
 
     Returns its process id and the pipe's end. It ends when the pipe is closed, with exit code 0, or
@@ -76,7 +76,7 @@ def start(form: Form, wanted: Filter, capture: BinaryIO | None) -> tuple[int, in
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the pipe's end is what ends it
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         os.nice(NICENESS)
-        _print_all(read_end, Printer(form, wanted, sys.stdout), capture)
+        _print_all(read_end, Printer(form, message_filter, sys.stdout), capture)
         exit_code = 0
     except BrokenPipeError:
         exit_code = 0

@@ -89,14 +89,14 @@ def _more_lines(message: Message, form: Form) -> Iterator[str]:
 
 
 def _record_lines(message: Message) -> Iterator[str]:
-    for place, batches in _all_records(message):
+    for partition, batches in _all_records(message):
         for batch in batches:
             if "unreadable" in batch:
-                yield f"{place} at {batch['base_offset']}: unreadable: {batch['unreadable']}"
-            for one in batch.get("records", ()):
-                headers = "".join(f" {name}={value}" for name, value in one.get("headers", ()))
-                key, value = _shown(one["key"]), _shown(one["value"])
-                yield f"{place} @{one['offset']} {key}: {value}{headers}"
+                yield f"{partition} at {batch['base_offset']}: unreadable: {batch['unreadable']}"
+            for record in batch.get("records", ()):
+                headers = "".join(f" {name}={value}" for name, value in record.get("headers", ()))
+                key, value = _shown(record["key"]), _shown(record["value"])
+                yield f"{partition} @{record['offset']} {key}: {value}{headers}"
 
 
 def _shown(value: str | None) -> str:
@@ -142,7 +142,8 @@ def _json_message(message: Message, form: Form) -> dict[str, Any]:
             found["message"] = _body(message, form)
         elif form.has_records:
             found["records"] = [
-                {"partition": place, "batches": batches} for place, batches in _all_records(message)
+                {"partition": partition, "batches": batches}
+                for partition, batches in _all_records(message)
             ]
     return found
 

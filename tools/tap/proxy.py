@@ -48,8 +48,8 @@ class Proxy:
     async def start(self, bootstrap: Sequence[Address], brokers: Sequence[Place]) -> None:
         """Open a port for the bootstrap servers, and one for each broker. OSError."""
         await self.listeners.start(bootstrap)
-        for place in brokers:
-            await self.listeners.add(place)
+        for broker in brokers:
+            await self.listeners.add(broker)
 
     def record(self, kind: Kind, number: int, data: bytes) -> None:
         """Record something of a connection that happens now."""
@@ -62,8 +62,8 @@ class Proxy:
     def close(self) -> None:
         """Close all ports and connections."""
         self.listeners.close()
-        for one in list(self._tunnels.values()):
-            one.close("")
+        for tunnel in list(self._tunnels.values()):
+            tunnel.close("")
 
     def _factory_for(self, target: Target) -> Callable[[str], asyncio.BaseProtocol]:
         def accepted(_: str) -> asyncio.BaseProtocol:
@@ -238,8 +238,8 @@ class Tunnel:
                     out.append(chunk.data)
                     continue
                 addressed = _addressed(chunk)
-                places = () if addressed is None else addressed.places()
-                missing = [one for one in places if not self._proxy.listeners.knows(one)]
+                brokers = () if addressed is None else addressed.brokers()
+                missing = [broker for broker in brokers if not self._proxy.listeners.knows(broker)]
                 if missing:
                     assert addressed is not None
                     self._broker.pause()
@@ -256,21 +256,21 @@ class Tunnel:
         self._write(out)
         for chunk in finished:
             assert chunk.frame is not None
-            data = response_data(chunk.asked, chunk.frame)
+            data = response_data(chunk.request, chunk.frame)
             self._proxy.record(Kind.RESPONSE, self._number, data)
 
     def _rewritten(self, addressed: Addressed | None, chunk: Chunk) -> list[Any]:
-        if addressed is None or not addressed.places():
+        if addressed is None or not addressed.brokers():
             return [chunk.data]
         listeners, host = self._proxy.listeners, self._advertised
-        return addressed.rewritten(lambda place: listeners.translated(place, host))
+        return addressed.rewritten(lambda broker: listeners.translated(broker, host))
 
     async def _open_ports(
         self, missing: Sequence[Place], addressed: Addressed, chunk: Chunk, rest: Iterator[Chunk]
     ) -> None:
         try:
-            for place in missing:
-                await self._proxy.listeners.add(place)
+            for broker in missing:
+                await self._proxy.listeners.add(broker)
         except OSError as failure:
             note = f"no port for another broker, so clients get its own: {failure}"
             self._proxy.record(Kind.NOTE, self._number, note.encode())
@@ -294,6 +294,6 @@ def _addressed(chunk: Chunk) -> Addressed | None:
     """A response that can be rewritten; None if it is malformed, and passed on as it is."""
     assert chunk.frame is not None
     try:
-        return Addressed(chunk.asked, chunk.frame)
+        return Addressed(chunk.request, chunk.frame)
     except rewriting.Unreadable:
         return None

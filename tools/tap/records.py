@@ -81,15 +81,15 @@ def _records(batch: memoryview) -> Iterator[dict[str, Any]]:
         return
     head = record_batches.read_header(batch)
     payload = record_batches.payload_of(head, batch, INFLATED_BYTES_MAX)
-    for one in record_batches.iter_records(head, payload):
+    for decoded in record_batches.iter_records(head, payload):
         record: dict[str, Any] = {
-            "offset": head.base_offset + one.offset_delta,
-            "timestamp": head.base_timestamp + one.timestamp_delta,
-            "key": _text(one.key),
-            "value": _text(one.value),
+            "offset": head.base_offset + decoded.offset_delta,
+            "timestamp": head.base_timestamp + decoded.timestamp_delta,
+            "key": _text(decoded.key),
+            "value": _text(decoded.value),
         }
-        if one.headers:
-            record["headers"] = [[_text(name), _text(value)] for name, value in one.headers]
+        if decoded.headers:
+            record["headers"] = [[_text(name), _text(value)] for name, value in decoded.headers]
         yield record
 
 

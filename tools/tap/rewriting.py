@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from kavka.tools.tap.capture import Asked
+from kavka.tools.tap.capture import RequestInfo
 from kavka.wire import client_frames, fields, header
 from kavka.wire.api import Api
 from kavka.wire.apis import describe_cluster, fetch, find_coordinator, metadata, produce
@@ -49,60 +49,60 @@ class Place(NamedTuple):
 Translate: TypeAlias = Callable[[Place], tuple[str, int]]
 
 
-def may_hold_addresses(asked: Asked) -> bool:
+def may_hold_addresses(request: RequestInfo) -> bool:
     """Whether a response may tell clients where to connect, in a way that is understood."""
-    if asked.key != metadata.API.key:
-        nodes = _NODES.get(asked.key)
-        if nodes is None or asked.version < nodes[2]:
+    if request.key != metadata.API.key:
+        nodes = _NODES.get(request.key)
+        if nodes is None or request.version < nodes[2]:
             return False
-    api = known_api(asked.key)
-    return api is not None and asked.version <= api.highest
+    api = known_api(request.key)
+    return api is not None and request.version <= api.highest
 
 
 class Addressed:
     """A response with what it says of brokers. Malformed bytes raise one of `Unreadable`."""
 
-    def __init__(self, asked: Asked, frame: bytes) -> None:
-        self._asked = asked
+    def __init__(self, request: RequestInfo, frame: bytes) -> None:
+        self._request = request
         self._frame = memoryview(frame)
         self._message: Any = None
         self._head: _MetadataHead | None = None
-        api = known_api(asked.key)
+        api = known_api(request.key)
         assert api is not None, "it may hold addresses"
         self._api: Api = api
-        if asked.key == metadata.API.key:
-            self._head = _MetadataHead(api, asked.version, self._frame)
+        if request.key == metadata.API.key:
+            self._head = _MetadataHead(api, request.version, self._frame)
         else:
-            self._message = client_frames.decode_response(api, asked.version, self._frame)
+            self._message = client_frames.decode_response(api, request.version, self._frame)
 
-    def places(self) -> Sequence[Place]:
+    def brokers(self) -> Sequence[Place]:
         """Those of brokers that it names, each where it was found."""
         if self._head is not None:
-            return [one.place for one in self._head.brokers]
-        return [place for _, place in self._nodes()]
+            return [broker.address for broker in self._head.brokers]
+        return [broker for _, broker in self._nodes()]
 
     def rewritten(self, translate: Translate) -> list[Any]:
         """The frame with its length, with other addresses."""
         if self._head is not None:
             return self._head.rewritten(self._frame, translate)
-        for node, place in list(self._nodes()):
-            node.host, node.port = translate(place)
+        for node, broker in list(self._nodes()):
+            node.host, node.port = translate(broker)
         correlation_id = client_frames.correlation_id_of(self._frame)
-        return encode_response(self._api, self._asked.version, correlation_id, self._message)
+        return encode_response(self._api, self._request.version, correlation_id, self._message)
 
     def _nodes(self) -> Iterator[tuple[Any, Place]]:
-        name, id_name, _ = _NODES[self._asked.key]
+        name, id_name, _ = _NODES[self._request.key]
         found = list(getattr(self._message, name) or ())
-        if self._asked.key == find_coordinator.API.key:
-            if self._asked.version < find_coordinator.BATCHED_SINCE:
+        if self._request.key == find_coordinator.API.key:
+            if self._request.version < find_coordinator.BATCHED_SINCE:
                 found = [self._message]
-        for one in found:
-            if one.host:  # empty where there is no coordinator
-                yield one, Place(getattr(one, id_name), one.host, one.port)
+        for node in found:
+            if node.host:  # empty where there is no coordinator
+                yield node, Place(getattr(node, id_name), node.host, node.port)
 
 
 class _Broker(NamedTuple):
-    place: Place
+    address: Place
     behind: bytes
     """Rack and tags, as they are."""
 
@@ -132,8 +132,8 @@ class _MetadataHead:
         count = len(self.brokers)
         out += fields.uvarint(count + 1) if self._is_flexible else _int32.pack(count)
         for broker in self.brokers:
-            host, port = translate(broker.place)
-            out += _int32.pack(broker.place.node)
+            host, port = translate(broker.address)
+            out += _int32.pack(broker.address.node)
             name = host.encode()
             out += fields.data(name) if self._is_flexible else _int16.pack(len(name)) + name
             out += _int32.pack(port)

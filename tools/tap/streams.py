@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from kavka.tools.tap.capture import OPAQUE, UNASKED, Asked
+from kavka.tools.tap.capture import OPAQUE, UNKNOWN_REQUEST, RequestInfo
 from kavka.wire import header
 from kavka.wire.apis import produce
 from kavka.wire.known_apis import KEYS, known_api
@@ -45,7 +45,7 @@ class Chunk(NamedTuple):
     data: bytes
     frame: bytes | None = None
     """A whole message, without its length."""
-    asked: Asked = UNASKED
+    request: RequestInfo = UNKNOWN_REQUEST
     """Of a response: what it answers."""
     is_held: bool = False
     """Whether `data` is a whole response that may have to be rewritten."""
@@ -55,7 +55,7 @@ class Unanswered:
     """The requests of a connection whose responses are due, in their order."""
 
     def __init__(self) -> None:
-        self._due: deque[tuple[int | None, Asked]] = deque(maxlen=UNANSWERED_MAX)
+        self._due: deque[tuple[int | None, RequestInfo]] = deque(maxlen=UNANSWERED_MAX)
         self._is_sasl_raw = False
 
     def add(self, frame: bytes, time_us: int) -> None:
@@ -66,22 +66,22 @@ class Unanswered:
         except struct.error:
             key, version, correlation_id = -1, -1, 0
         if self._is_sasl_raw and not _is_known(key, version):
-            self._due.append((None, Asked(OPAQUE, 0, time_us)))
+            self._due.append((None, RequestInfo(OPAQUE, 0, time_us)))
         elif len(frame) >= _HEAD_BYTES and _expects_response(key, version, view):
-            self._due.append((correlation_id, Asked(key, version, time_us)))
+            self._due.append((correlation_id, RequestInfo(key, version, time_us)))
         if key == SASL_HANDSHAKE and version == 0:  # tokens without headers follow (KIP-43)
             self._is_sasl_raw = True
 
-    def find(self, correlation_id: int | None) -> Asked:
+    def find(self, correlation_id: int | None) -> RequestInfo:
         """The request that a response with this id answers; those before it get none."""
         due = self._due
         if due and (due[0][0] == correlation_id or due[0][0] is None):
             return due.popleft()[1]
-        if any(one == correlation_id for one, _ in due):
+        if any(due_id == correlation_id for due_id, _ in due):
             while (taken := due.popleft())[0] != correlation_id:
                 pass
             return taken[1]
-        return UNASKED
+        return UNKNOWN_REQUEST
 
 
 def _is_known(key: int, version: int) -> bool:
@@ -145,11 +145,11 @@ class Requests:
 class Responses:
     """What a broker answers."""
 
-    def __init__(self, unanswered: Unanswered, is_held: Callable[[Asked], bool]) -> None:
+    def __init__(self, unanswered: Unanswered, is_held: Callable[[RequestInfo], bool]) -> None:
         self._unanswered = unanswered
         self._holds = is_held
         self._is_held = False
-        self._asked = UNASKED
+        self._request = UNKNOWN_REQUEST
         self._left = 0
         self._head = b""
         self._parts: list[bytes] = []
@@ -171,7 +171,7 @@ class Responses:
                 whole = _joined(self._parts)
                 self._parts = []
                 frame = whole[_LENGTH_BYTES:]
-                yield Chunk(whole if self._is_held else part, frame, self._asked, self._is_held)
+                yield Chunk(whole if self._is_held else part, frame, self._request, self._is_held)
             elif not self._is_held:
                 yield Chunk(part)
 
@@ -192,8 +192,8 @@ class Responses:
             if at_hand < _HEAD_BYTES:
                 return False
             (correlation_id,) = _unpack_int(data, position + _LENGTH_BYTES)
-        self._asked = self._unanswered.find(correlation_id)
-        self._is_held = self._holds(self._asked)
+        self._request = self._unanswered.find(correlation_id)
+        self._is_held = self._holds(self._request)
         self._left = _LENGTH_BYTES + length
         return True
 

@@ -58,14 +58,14 @@ class Plan(NamedTuple):
         return dict(self.partitions)
 
 
-def name_of(place: Place) -> str:
+def name_of(topic_partition: Place) -> str:
     """As Apache Kafka writes it."""
-    return f"{place[0]}-{place[1]}"
+    return f"{topic_partition[0]}-{topic_partition[1]}"
 
 
-def names_of(places: Iterable[Place]) -> str:
+def names_of(partitions: Iterable[Place]) -> str:
     """In order, with commas between."""
-    return ",".join(map(name_of, sorted(places)))
+    return ",".join(map(name_of, sorted(partitions)))
 
 
 def read_plan(text: str) -> Plan:
@@ -81,10 +81,10 @@ def read_plan(text: str) -> Plan:
     for entry in _entries(document, "partitions"):
         fields = _document(entry)
         topic, partition = _text(_field(fields, "topic")), _number(_field(fields, "partition"))
-        replicas = [_number(one) for one in _list(_field(fields, "replicas"))]
+        replicas = [_number(replica) for replica in _list(_field(fields, "replicas"))]
         log_dirs = [ANY_DIRECTORY] * len(replicas)
         if "log_dirs" in fields:
-            log_dirs = [_text(one) for one in _list(fields["log_dirs"])]
+            log_dirs = [_text(log_dir) for log_dir in _list(fields["log_dirs"])]
         if len(log_dirs) != len(replicas):
             raise Failed(
                 f"Size of replicas list {replicas} is different from size of log dirs list "
@@ -101,9 +101,9 @@ def read_plan(text: str) -> Plan:
 
 def check_numbers(plan: Plan) -> None:
     """Failed if a partition has a number that none can have."""
-    for place, _ in plan.partitions:
-        if place[1] < 0:
-            raise Failed(f"{name_of(place)}: the number of a partition can't be negative")
+    for topic_partition, _ in plan.partitions:
+        if topic_partition[1] < 0:
+            raise Failed(f"{name_of(topic_partition)}: the number of a partition can't be negative")
 
 
 def check_executable(plan: Plan) -> None:
@@ -112,14 +112,16 @@ def check_executable(plan: Plan) -> None:
         raise Failed("Partition reassignment list cannot be empty")
     if not all(replicas for _, replicas in plan.partitions):
         raise Failed("Partition replica list cannot be empty")
-    if twice := _repeated((place for place, _ in plan.partitions), partition_order):
+    if twice := _repeated(
+        (topic_partition for topic_partition, _ in plan.partitions), partition_order
+    ):
         raise Failed(
             "Partition reassignment contains duplicate topic partitions: "
             + ",".join(map(name_of, twice))
         )
     wrong = [
-        f"{name_of(place)} contains multiple entries for {joined(brokers)}"
-        for place, replicas in plan.partitions
+        f"{name_of(topic_partition)} contains multiple entries for {joined(brokers)}"
+        for topic_partition, replicas in plan.partitions
         if (brokers := _repeated(replicas, number_order))
     ]
     if wrong:
@@ -136,7 +138,7 @@ def read_topics(text: str) -> list[str]:
     except ValueError as error:
         raise Failed("The input string is not a valid JSON") from error
     topics = [
-        _text(_field(_document(one), "topic")) for one in _entries(_document(parsed), "topics")
+        _text(_field(_document(entry), "topic")) for entry in _entries(_document(parsed), "topics")
     ]
     if twice := _repeated(topics, hash_order):
         raise Failed(f"List of topics to reassign contains duplicate entries: [{', '.join(twice)}]")

@@ -103,66 +103,68 @@ async def describe_topics(
     cluster: ClusterClient, names: Iterable[str]
 ) -> dict[str, list[PartitionResponse]]:
     """The partitions of topics, by number. Failed if one is missing."""
-    wanted = hash_order(names)
-    found = await find_topics(cluster, wanted)
-    for name in wanted:
+    requested = hash_order(names)
+    found = await find_topics(cluster, requested)
+    for name in requested:
         if name not in found:
             raise Failed(f"Topic {name} not found.")
-    return {name: found[name] for name in wanted}
+    return {name: found[name] for name in requested}
 
 
 async def find_topics(
     cluster: ClusterClient, names: Iterable[str]
 ) -> dict[str, list[PartitionResponse]]:
     """The partitions of those topics that exist, by number."""
-    wanted = set(names)
+    requested = set(names)
     return {
-        name: _partitions(one) for one in await cluster.topics() if (name := one.name) in wanted
+        name: _partitions(topic)
+        for topic in await cluster.topics()
+        if (name := topic.name) in requested
     }
 
 
 async def describe_partitions(
-    cluster: ClusterClient, places: Iterable[Place]
+    cluster: ClusterClient, topic_partitions: Iterable[Place]
 ) -> dict[Place, PartitionResponse]:
     """Partitions. Failed if one is missing."""
-    wanted = partition_order(places)
-    topics = await describe_topics(cluster, (topic for topic, _ in wanted))
+    requested = partition_order(topic_partitions)
+    topics = await describe_topics(cluster, (topic for topic, _ in requested))
     found = {
-        (topic, one.partition_index): one
+        (topic, partition.partition_index): partition
         for topic, partitions in topics.items()
-        for one in partitions
+        for partition in partitions
     }
-    missing = [place for place in wanted if place not in found]
+    missing = [topic_partition for topic_partition in requested if topic_partition not in found]
     if missing:
         raise Failed(f"Unable to find partition: {', '.join(map(name_of, missing))}")
-    return {place: found[place] for place in wanted}
+    return {topic_partition: found[topic_partition] for topic_partition in requested}
 
 
 async def reassignments(
-    cluster: ClusterClient, places: Iterable[Place] | None = None
+    cluster: ClusterClient, partitions: Iterable[Place] | None = None
 ) -> dict[Place, Reassignment]:
     """Those that go on; of all partitions if None are named. Failed."""
-    asked = None
-    if places is not None:
-        asked = [AskedReassignments(*one) for one in _by_topic(places).items()]
+    requested = None
+    if partitions is not None:
+        requested = [AskedReassignments(*item) for item in _by_topic(partitions).items()]
     response = await cluster.ask_controller(
         list_partition_reassignments.API,
-        ListPartitionReassignmentsRequest(asked),
+        ListPartitionReassignmentsRequest(requested),
         lambda it: [it.error_code],
     )
     _check(response)
     return {
-        (topic.name, one.partition_index): Reassignment(
-            one.replicas, one.adding_replicas, one.removing_replicas
+        (topic.name, partition.partition_index): Reassignment(
+            partition.replicas, partition.adding_replicas, partition.removing_replicas
         )
         for topic in response.topics
-        for one in topic.partitions
+        for partition in topic.partitions
     }
 
 
 async def reassign(
     cluster: ClusterClient,
-    wanted: Mapping[Place, Sequence[int] | None],
+    targets: Mapping[Place, Sequence[int] | None],
     *,
     may_change_factor: bool = True,
 ) -> dict[Place, str]:
@@ -176,18 +178,18 @@ async def reassign(
             "or updating the server version"
         )
     topics = defaultdict[str, list[NewReplicas]](list)
-    for (topic, partition), replicas in wanted.items():
+    for (topic, partition), replicas in targets.items():
         topics[topic].append(NewReplicas(partition, replicas))
     request = AlterPartitionReassignmentsRequest(
-        [MovedTopic(*one) for one in topics.items()], may_change_factor
+        [MovedTopic(*item) for item in topics.items()], may_change_factor
     )
     response = await cluster.ask_controller(api, request, lambda it: [it.error_code])
     _check(response)
     return {
-        (topic.name, one.partition_index): _why(one)
+        (topic.name, partition.partition_index): _why(partition)
         for topic in response.responses
-        for one in topic.partitions
-        if one.error_code
+        for partition in topic.partitions
+        if partition.error_code
     }
 
 
@@ -208,8 +210,8 @@ async def current_log_dirs(
     """Where the replicas of partitions are that are on live brokers. Failed."""
     live = {broker.node_id for broker in cluster.brokers}
     replicas = [
-        Replica(broker, *place)
-        for place, partition in partitions.items()
+        Replica(broker, *topic_partition)
+        for topic_partition, partition in partitions.items()
         for broker in partition.replica_nodes
         if broker in live
     ]
@@ -263,16 +265,19 @@ async def change_brokers(cluster: ClusterClient, brokers: Sequence[int], changes
 
 def assignment_of(partitions: Mapping[Place, PartitionResponse]) -> Assignment:
     """The brokers that partitions are on."""
-    return {place: partition.replica_nodes for place, partition in partitions.items()}
+    return {
+        topic_partition: partition.replica_nodes
+        for topic_partition, partition in partitions.items()
+    }
 
 
 def _partitions(topic: TopicResponse) -> list[PartitionResponse]:
     return sorted(topic.partitions, key=lambda partition: partition.partition_index)
 
 
-def _by_topic(places: Iterable[Place]) -> Mapping[str, Sequence[int]]:
+def _by_topic(partitions: Iterable[Place]) -> Mapping[str, Sequence[int]]:
     topics = defaultdict[str, list[int]](list)
-    for topic, partition in places:
+    for topic, partition in partitions:
         topics[topic].append(partition)
     return topics
 
@@ -280,23 +285,23 @@ def _by_topic(places: Iterable[Place]) -> Mapping[str, Sequence[int]]:
 async def _log_dirs_of(
     cluster: ClusterClient, broker: int, replicas: Iterable[Replica]
 ) -> dict[Replica, LogDirs]:
-    wanted = dict.fromkeys(replicas, LogDirs())
-    topics = _by_topic((replica.topic, replica.partition) for replica in wanted)
-    request = DescribeLogDirsRequest([AskedLogs(*one) for one in topics.items()])
+    found = dict.fromkeys(replicas, LogDirs())
+    topics = _by_topic((replica.topic, replica.partition) for replica in found)
+    request = DescribeLogDirsRequest([AskedLogs(*item) for item in topics.items()])
     response = await cluster.ask_broker(broker, describe_log_dirs.API, request)
     if response.error_code:
         raise Failed(f"broker {broker} answers {ErrorCode(response.error_code).name}")
     for directory in response.results:
         for topic in directory.topics:
-            for one in topic.partitions:
-                replica = Replica(broker, topic.name, one.partition_index)
-                if replica not in wanted:
+            for partition in topic.partitions:
+                replica = Replica(broker, topic.name, partition.partition_index)
+                if replica not in found:
                     continue
-                if one.is_future_key:
-                    wanted[replica] = wanted[replica]._replace(future=directory.log_dir)
+                if partition.is_future_key:
+                    found[replica] = found[replica]._replace(future=directory.log_dir)
                 else:
-                    wanted[replica] = wanted[replica]._replace(current=directory.log_dir)
-    return wanted
+                    found[replica] = found[replica]._replace(current=directory.log_dir)
+    return found
 
 
 async def _move_on(
@@ -306,16 +311,18 @@ async def _move_on(
     for replica, path in targets.items():
         paths[path].append((replica.topic, replica.partition))
     dirs = [
-        Target(path, [MovedLogs(*one) for one in _by_topic(places).items()])
-        for path, places in paths.items()
+        Target(path, [MovedLogs(*item) for item in _by_topic(partitions).items()])
+        for path, partitions in paths.items()
     ]
     response = await cluster.ask_broker(
         broker, alter_replica_log_dirs.API, AlterReplicaLogDirsRequest(dirs)
     )
     return {
-        Replica(broker, topic.topic_name, one.partition_index): ErrorCode(one.error_code)
+        Replica(broker, topic.topic_name, partition.partition_index): ErrorCode(
+            partition.error_code
+        )
         for topic in response.results
-        for one in topic.partitions
+        for partition in topic.partitions
     }
 
 

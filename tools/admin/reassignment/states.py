@@ -62,19 +62,19 @@ async def partition_states(
     cluster: ClusterClient, plan: Plan, ongoing: Mapping[Place, Reassignment]
 ) -> dict[Place, PartitionState]:
     """`ongoing`: all reassignments of the cluster. Failed."""
-    wanted = plan.assignment
-    at_rest = [place for place in wanted if place not in ongoing]
+    targets = plan.assignment
+    at_rest = [topic_partition for topic_partition in targets if topic_partition not in ongoing]
     topics = await find_topics(cluster, (topic for topic, _ in at_rest)) if at_rest else {}
     replicas = {
-        (topic, one.partition_index): one.replica_nodes
+        (topic, partition.partition_index): partition.replica_nodes
         for topic, partitions in topics.items()
-        for one in partitions
+        for partition in partitions
     }
     return {
-        place: PartitionState(ongoing[place].replicas, target, is_moving=True)
-        if place in ongoing
-        else PartitionState(replicas.get(place, ()), target, is_moving=False)
-        for place, target in sorted(wanted.items())
+        topic_partition: PartitionState(ongoing[topic_partition].replicas, target, is_moving=True)
+        if topic_partition in ongoing
+        else PartitionState(replicas.get(topic_partition, ()), target, is_moving=False)
+        for topic_partition, target in sorted(targets.items())
     }
 
 
@@ -90,15 +90,15 @@ async def move_states(cluster: ClusterClient, targets: Directories) -> dict[Repl
 def partition_lines(states: Partitions) -> Iterator[str]:
     """In Apache Kafka's words."""
     yield "Status of partition reassignment:"
-    for place, state in states.items():
+    for topic_partition, state in states.items():
         if state.is_moving:
-            yield f"Reassignment of partition {name_of(place)} is still in progress."
+            yield f"Reassignment of partition {name_of(topic_partition)} is still in progress."
         elif state.name == "completed":
-            yield f"Reassignment of partition {name_of(place)} is completed."
+            yield f"Reassignment of partition {name_of(topic_partition)} is completed."
         else:
             yield (
-                f"There is no active reassignment of partition {name_of(place)}, but replica set "
-                f"is {joined(state.current)} rather than {joined(state.target)}."
+                f"There is no active reassignment of partition {name_of(topic_partition)}, but "
+                f"replica set is {joined(state.current)} rather than {joined(state.target)}."
             )
 
 
@@ -155,8 +155,8 @@ COLUMNS = ("topic", "partition", "broker", "state", "current", "target")
 
 def rows(partitions: Partitions, moves: Moves) -> Iterator[Sequence[object]]:
     """For CSV: brokers of partitions, and below them log directories of replicas."""
-    for (topic, partition), one in partitions.items():
-        yield topic, partition, "", one.name, joined(one.current), joined(one.target)
+    for (topic, partition), state in partitions.items():
+        yield topic, partition, "", state.name, joined(state.current), joined(state.target)
     for replica, move in moves.items():
-        place = replica.topic, replica.partition, replica.broker
-        yield *place, move.name, move.current or "", move.target
+        key = replica.topic, replica.partition, replica.broker
+        yield *key, move.name, move.current or "", move.target

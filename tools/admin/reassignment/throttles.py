@@ -37,16 +37,20 @@ class Move(NamedTuple):
 
 
 def moves(
-    ongoing: Mapping[Place, Reassignment], wanted: Assignment, current: Assignment
+    ongoing: Mapping[Place, Reassignment], targets: Assignment, current: Assignment
 ) -> dict[Place, Move]:
     """Of all partitions that move already, and of those that are about to."""
     found = {}
-    for place, one in ongoing.items():
-        sources = [broker for broker in one.replicas if broker not in one.adding]
-        found[place] = Move(sources, one.adding)
-    for place, replicas in wanted.items():
-        sources = list(found[place].sources if place in found else current[place])
-        found[place] = Move(sources, [broker for broker in replicas if broker not in sources])
+    for topic_partition, reassignment in ongoing.items():
+        sources = [broker for broker in reassignment.replicas if broker not in reassignment.adding]
+        found[topic_partition] = Move(sources, reassignment.adding)
+    for topic_partition, replicas in targets.items():
+        sources = list(
+            found[topic_partition].sources if topic_partition in found else current[topic_partition]
+        )
+        found[topic_partition] = Move(
+            sources, [broker for broker in replicas if broker not in sources]
+        )
     return found
 
 
@@ -71,7 +75,7 @@ async def limit_replication(
 ) -> None:
     """Throttle what moves between brokers. Failed."""
     await change_topics(cluster, topic_changes(moving))
-    brokers = sorted({broker for move in moving.values() for one in move for broker in one})
+    brokers = sorted({broker for move in moving.values() for side in move for broker in side})
     rate = str(bytes_per_s)
     await change_brokers(cluster, brokers, {LEADER_RATE: rate, FOLLOWER_RATE: rate})
     print(f"The inter-broker throttle limit was set to {bytes_per_s} B/s")
@@ -87,7 +91,9 @@ async def clear(cluster: ClusterClient, plan: Plan, *, silent: bool = False) -> 
     """Remove all these throttles from the live brokers, from those of a plan, and from its topics.
     Failed if one of them is not live, or does not exist."""
     live = sorted(broker.node_id for broker in cluster.brokers)
-    brokers = number_order([*live, *(one for _, replicas in plan.partitions for one in replicas)])
+    brokers = number_order(
+        [*live, *(broker_id for _, replicas in plan.partitions for broker_id in replicas)]
+    )
     if not silent:
         print(f"Clearing broker-level throttles on broker{plural(brokers)} {joined(brokers)}")
     await change_brokers(cluster, brokers, dict.fromkeys((LEADER_RATE, FOLLOWER_RATE, MOVE_RATE)))

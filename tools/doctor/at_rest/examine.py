@@ -44,7 +44,7 @@ class Broker(NamedTuple):
 
 def broker_of(fs: ReadOnlyFs, directories: Sequence[str]) -> Broker:
     """The broker of some directories, with the default settings. Failed."""
-    found = [fs.absolute(one).rstrip("/") or "/" for one in directories]
+    found = [fs.absolute(directory).rstrip("/") or "/" for directory in directories]
     for path in found:
         if not fs.is_dir(path):
             raise Failed(f"there is no directory {path}")
@@ -58,7 +58,7 @@ def broker_of(fs: ReadOnlyFs, directories: Sequence[str]) -> Broker:
 def configured_broker(fs: ReadOnlyFs, given: Mapping[str, Given]) -> Broker:
     """The broker with these settings. Failed."""
     settings = _settings(given)
-    found = [fs.absolute(one).rstrip("/") or "/" for one in settings.log_dirs]
+    found = [fs.absolute(directory).rstrip("/") or "/" for directory in settings.log_dirs]
     return Broker(given, found, True)
 
 
@@ -79,7 +79,7 @@ def examine(fs: ReadOnlyFs, broker: Broker, kind: Kind) -> Iterator[Finding]:
     if not found:
         return
     yield from judge_directories(found)
-    first, is_live = found[0].path, any(one.is_live for one in found)
+    first, is_live = found[0].path, any(directory.is_live for directory in found)
     if has_metadata(fs, first):
         logs: dict[TopicPartition, Partition] = {}
         for directory in found:
@@ -99,8 +99,8 @@ def _read(fs: ReadOnlyFs, scanner: BatchScanner, path: str) -> Directory:
 def _summary(directory: Directory) -> str:
     partitions = directory.partitions.values()
     segments = [segment for partition in partitions for segment in partition.segments]
-    batches = sum(one.batches for one in segments)
-    size = sum(one.size for one in segments)
+    batches = sum(segment.batches for segment in segments)
+    size = sum(segment.size for segment in segments)
     return (
         f"has {len(partitions)} logs with {len(segments)} segments: {batches} whole batches in "
         f"{size / 1e6:.1f} MB"
@@ -110,11 +110,11 @@ def _summary(directory: Directory) -> str:
 def _start(
     fs: ReadOnlyFs, broker: Broker, found: Sequence[Directory], kind: Kind
 ) -> Iterator[Finding]:
-    given = {key: one for key, one in broker.given.items() if key != HTTP}
+    given = {key: value for key, value in broker.given.items() if key != HTTP}
     settings = _settings(given)
-    alone = _settings({k: one for k, one in given.items() if not k.startswith(ZOOKEEPER)})
+    alone = _settings({k: value for k, value in given.items() if not k.startswith(ZOOKEEPER)})
     first = found[0].path
-    owner = next((one.owner for one in found if one.owner is not None), None)
+    owner = next((directory.owner for directory in found if directory.owner is not None), None)
     has_own = has_metadata(fs, first)
     shadow = ShadowFs(fs, _now_ms)
     if settings.in_cluster and has_own:  # a start refuses that before it asks ZooKeeper

@@ -21,7 +21,11 @@ BEYOND_ADVICE: Final = (
 
 def judge_directories(directories: Sequence[Directory]) -> Iterator[Finding]:
     """What does not fit in all of them together."""
-    owners = dict((one.owner, one.path) for one in directories if one.owner is not None)
+    owners = dict(
+        (directory.owner, directory.path)
+        for directory in directories
+        if directory.owner is not None
+    )
     if len(owners) > 1:
         shown = (
             f"{path} is of broker {owner.broker_id} of cluster {owner.cluster_id}"
@@ -35,8 +39,8 @@ def judge_directories(directories: Sequence[Directory]) -> Iterator[Finding]:
             "give the directories of one broker, as its log.dirs",
         )
     seen: dict[TopicPartition, str] = {}
-    for one in directories:
-        for key, partition in one.partitions.items():
+    for directory in directories:
+        for key, partition in directory.partitions.items():
             other = seen.setdefault(key, partition.path)
             if other != partition.path:
                 yield error(
@@ -46,8 +50,8 @@ def judge_directories(directories: Sequence[Directory]) -> Iterator[Finding]:
                     f"is a log of the same partition as {other}",
                     TWICE_ADVICE,
                 )
-        yield from judge_checkpoints(one)
-        yield from judge_gaps(one)
+        yield from judge_checkpoints(directory)
+        yield from judge_gaps(directory)
 
 
 def judge_gaps(directory: Directory) -> Iterator[Finding]:
@@ -117,12 +121,12 @@ def _beyond(problem: str, path: str, found: str, end: int) -> Finding:
     return warning(STEP, problem, path, f"{found}, but its log ends at {end}", BEYOND_ADVICE)
 
 
-def _unlike(path: str, what: str, partition: Partition) -> Finding:
+def _unlike(path: str, fault: str, partition: Partition) -> Finding:
     log = names.log_name(*partition.key)
     return warning(
         STEP,
         "recovery-point",
         path,
-        f"{what} {log}, which ends at {partition.end} after a clean shutdown",
+        f"{fault} {log}, which ends at {partition.end} after a clean shutdown",
         "nothing: a start recovers the log",
     )

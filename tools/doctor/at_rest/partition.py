@@ -46,17 +46,17 @@ class Partition(NamedTuple):
     @property
     def end(self) -> int:
         """The offset after the last whole batch."""
-        return max((one.end for one in self.segments), default=0)
+        return max((segment.end for segment in self.segments), default=0)
 
     @property
     def is_whole(self) -> bool:
         """Whether all batches are."""
-        return all(one.is_whole for one in self.segments)
+        return all(segment.is_whole for segment in self.segments)
 
     @property
     def size(self) -> int:
         """The bytes of all segments."""
-        return sum(one.size for one in self.segments)
+        return sum(segment.size for segment in self.segments)
 
 
 def read_partition(
@@ -184,25 +184,25 @@ class _Reading:
             self.findings.append(
                 error(STEP, "old-format", found.path, f"can't be read: {found.old_format}", "")
             )
-        for one in found.damage:
-            where = f"has no whole batch at byte {one.position}: {one.why}"
-            if one.is_torn:
+        for damaged in found.damage:
+            where = f"has no whole batch at byte {damaged.position}: {damaged.why}"
+            if damaged.is_torn:
                 if not is_live:
                     advice = (
                         "nothing, if its broker was killed while it wrote: no response "
                         "has said that the batch is kept"
                     )
-                    self.findings.append(warning(STEP, "torn-batch", one.path, where, advice))
+                    self.findings.append(warning(STEP, "torn-batch", damaged.path, where, advice))
                 continue
             lost = "records of unknown offsets"
-            if one.first_offset >= 0:
-                lost = f"offsets {one.first_offset} to {one.last_offset}"
+            if damaged.first_offset >= 0:
+                lost = f"offsets {damaged.first_offset} to {damaged.last_offset}"
             self.findings.append(
                 error(
                     STEP,
                     "damaged-batch",
-                    one.path,
-                    f"{where}; {one.end - one.position} bytes with {lost} can't be read",
+                    damaged.path,
+                    f"{where}; {damaged.end - damaged.position} bytes with {lost} can't be read",
                     "restore the file from a copy; with other replicas, remove this one's "
                     "directory while the broker is stopped, and it is copied from its leader",
                 )
@@ -231,7 +231,11 @@ class _Reading:
                 )
                 return
         known = {(entry.producer_id, entry.last_offset) for entry in entries}
-        lacking = [one for one in aborted if (one.producer_id, one.last_offset) not in known]
+        lacking = [
+            transaction
+            for transaction in aborted
+            if (transaction.producer_id, transaction.last_offset) not in known
+        ]
         if lacking:
             self.findings.append(
                 error(
@@ -260,9 +264,9 @@ class _Reading:
         except CorruptFileError as damage:
             self._warn("damaged-epochs", epochs.FILE, _why(damage), REBUILT)
             return
-        if entries != sorted(set(entries)) or [one for _, one in entries] != sorted(
-            one for _, one in entries
-        ):
+        if entries != sorted(set(entries)) or [
+            start_offset for _, start_offset in entries
+        ] != sorted(start_offset for _, start_offset in entries):
             self._warn("wrong-epochs", epochs.FILE, "has epochs that are not in order", REBUILT)
         elif self._newest_epoch > max((epoch for epoch, _ in entries), default=-1):
             self._warn(

@@ -74,6 +74,6 @@ def _is_locked(fd: int) -> bool:
             return True
         fcntl.flock(fd, fcntl.LOCK_UN)
         return False
-    asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-    kind: int = _FLOCK.unpack(fcntl.fcntl(fd, _OFD_GETLK, asked))[0]
+    query = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    kind: int = _FLOCK.unpack(fcntl.fcntl(fd, _OFD_GETLK, query))[0]
     return kind != fcntl.F_UNLCK

@@ -106,7 +106,7 @@ def rehearse(
     changes other files once it serves clients, and those would hide what became of the old."""
     with _captured() as lines:
         failure, offline = asyncio.run(_run(settings, fs, kind, only_load=True))
-        changes = [one for path in settings.log_dirs for one in fs.changes(path)]
+        changes = [change for path in settings.log_dirs for change in fs.changes(path)]
         ends: dict[TopicPartition, int] = {}
         for directory in settings.log_dirs if failure is None else ():
             path = f"{directory}/{dir_names.RECOVERY_POINTS_FILE}"

@@ -62,9 +62,9 @@ def _judge_logs(rehearsal: Rehearsal, directory: Directory) -> Iterator[Finding]
 def _judge_cut(partition: Partition, dropped: int, end: int, flushed: int) -> Iterator[Finding]:
     """A log from which a start removes bytes, and then ends at `end`; it was flushed up to
     `flushed`."""
-    damage = [one for segment in partition.segments for one in segment.damage]
-    if end < max(partition.end, flushed) or any(not one.is_torn for one in damage):
-        known = max([partition.end, flushed, *(one.last_offset + 1 for one in damage)])
+    damage = [damaged for segment in partition.segments for damaged in segment.damage]
+    if end < max(partition.end, flushed) or any(not damaged.is_torn for damaged in damage):
+        known = max([partition.end, flushed, *(damaged.last_offset + 1 for damaged in damage)])
         lost = f"{known - end} offsets lost" if known > end else "the records there lost"
         yield error(
             STEP,
@@ -90,9 +90,9 @@ def _recovered(directory: Directory, ends: Mapping[TopicPartition, int]) -> Iter
     count = 0
     for key, partition in directory.partitions.items() if not directory.is_clean else ():
         point = points.get(key, 0)
-        bases = [one.base for one in partition.segments if one.base <= point]
+        bases = [segment.base for segment in partition.segments if segment.base <= point]
         first = max(bases, default=partition.start)
-        size = sum(one.size for one in partition.segments if one.base >= first)
+        size = sum(segment.size for segment in partition.segments if segment.base >= first)
         if size and key in ends:
             count += 1
             if count <= LOGS_MAX:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kavka.tools.admin.acl_entries import CLUSTER, Entry, Pattern, asked_acls, sorted_acls
+from kavka.tools.admin.acl_entries import CLUSTER, Entry, Pattern, given_acls, sorted_acls
 from kavka.tools.admin.acls import OPTIONS
 from kavka.tools.admin.errors import Failed, Misused
 from kavka.tools.admin.options import parse
@@ -15,7 +15,7 @@ GROUP = Pattern("GROUP", "g", "LITERAL")
 
 def _asked(line: str) -> dict[Pattern, list[str]]:
     """The operations asked for on each pattern."""
-    asked = asked_acls(parse(line.split(), OPTIONS))
+    asked = given_acls(parse(line.split(), OPTIONS))
     return {pattern: [one.operation for one in entries] for pattern, entries in asked.items()}
 
 
@@ -37,7 +37,7 @@ def test_without_a_principal_all_entries_of_a_resource_are_meant() -> None:
 
 def test_principals_hosts_and_operations_are_combined() -> None:
     line = "--topic t --operation read --operation DescribeConfigs --deny-principal A:b:c"
-    asked = asked_acls(parse(f"{line} --deny-host h --deny-host i".split(), OPTIONS))
+    asked = given_acls(parse(f"{line} --deny-host h --deny-host i".split(), OPTIONS))
     assert asked[TOPIC] == [
         Entry("A:b:c", host, operation, "DENY")
         for host in ("h", "i")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 from kafka.protocol.broker_version_data import BROKER_API_VERSIONS
 
-from kavka.tools.doctor.client_settings import Place, Settings, judge_settings
+from kavka.tools.doctor.client_settings import Environment, Settings, judge_settings
 from kavka.tools.doctor.findings import Level
 from kavka.tools.doctor.versions import Served
 
@@ -15,10 +15,10 @@ SERVED: Mapping[tuple[int, ...], Served] = BROKER_API_VERSIONS
 """By release of Apache Kafka, as kafka-python knows it."""
 
 LIMITS = {"message.max.bytes": "1048588", "transaction.max.timeout.ms": "900000"}
-NOW = Place(LIMITS, SERVED[4, 3], frozenset({"east"}))
+NOW = Environment(LIMITS, SERVED[4, 3], frozenset({"east"}))
 
 
-def named(config: Settings, place: Place = NOW) -> set[tuple[str, str]]:
+def named(config: Settings, place: Environment = NOW) -> set[tuple[str, str]]:
     """What is wrong: problems, and the settings that have them."""
     found = judge_settings(config, place)
     assert {one.level for one in found} == {Level.OK} or all(one.advice for one in found)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kavka.tools.admin.errors import Failed
-from kavka.tools.admin.partition_offsets import Place
+from kavka.tools.admin.partition_offsets import TopicPartition
 from kavka.tools.mirror.continuity import Continuity
 from kavka.tools.mirror.failures import Again
 from kavka.tools.mirror.ledger import (
@@ -66,7 +66,7 @@ class Clusters:
     """Stands in for the source, whose topic has this id now: "" while it is not known; and for the
     target, which has something in these partitions."""
 
-    def __init__(self, source_id: str, *used: Place) -> None:
+    def __init__(self, source_id: str, *used: TopicPartition) -> None:
         self.source_id, self._used = source_id, set(used)
         self.asked = 0
 
@@ -76,7 +76,7 @@ class Clusters:
             raise Failed("no broker answers")
         return dict.fromkeys(names, self.source_id)
 
-    def used(self, places: Iterable[Place]) -> set[Place]:
+    def used(self, places: Iterable[TopicPartition]) -> set[TopicPartition]:
         if not self.source_id:
             raise Failed("no broker answers")
         return self._used & set(places)

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Message
 
 from kavka.tools.admin.errors import Failed
-from kavka.tools.admin.partition_offsets import Place
+from kavka.tools.admin.partition_offsets import TopicPartition
 from kavka.tools.mirror import report, session
 from kavka.tools.mirror.goal import Goal
 from kavka.tools.mirror.ledger import Ledger
@@ -277,11 +277,11 @@ class Reads:
     def read(self, _: float) -> list[Message]:
         return self._messages
 
-    def drop(self, places: list[Place]) -> None:
+    def drop(self, places: list[TopicPartition]) -> None:
         for place in places:
             del self.positions[place]
 
-    def rest(self, places: list[Place]) -> None:
+    def rest(self, places: list[TopicPartition]) -> None:
         assert not places
 
     resume = rest

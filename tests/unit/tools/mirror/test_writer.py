@@ -194,7 +194,7 @@ def test_an_error_that_may_last_names_the_batch_at_once(
     """Also while records wait that only time out, and when no more are taken."""
     failure = refused(monkeypatch, KafkaError.UNKNOWN, [b"k"] * records)
     assert isinstance(failure, Stuck)
-    assert failure.place == ("t", 0)
+    assert failure.topic_partition == ("t", 0)
     assert "the records of t-0 at offsets 10 to 12 of the source: UNKNOWN" in str(failure)
     assert "more than 64 MiB" in failure.remedy
 

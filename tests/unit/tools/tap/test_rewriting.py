@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from kavka.tools.tap.capture import Asked
+from kavka.tools.tap.capture import RequestInfo
 from kavka.tools.tap.rewriting import Addressed, Place, may_hold_addresses
 from kavka.wire import client_frames
 from kavka.wire.known_apis import KEYS, known_api
@@ -18,7 +18,7 @@ HOLDERS = [
     for key in KEYS
     if (api := known_api(key)) is not None
     for version in range(api.highest + 1)
-    if may_hold_addresses(Asked(key, version, 0))
+    if may_hold_addresses(RequestInfo(key, version, 0))
 ]
 
 
@@ -37,16 +37,16 @@ def test_only_the_addresses_change(key: int, version: int) -> None:
         _, body = messages.drawn(api.response_name, version, chance)
         head = struct.pack(">i", 7) + (b"\0" if api.is_flexible(version) else b"")
         frame = head + body
-        addressed = Addressed(Asked(key, version, 0), frame)
+        addressed = Addressed(RequestInfo(key, version, 0), frame)
         kept = b"".join(addressed.rewritten(lambda place: (place.host, place.port)))
         assert kept == struct.pack(">i", len(frame)) + frame
 
-        places = list(addressed.places())
+        places = list(addressed.brokers())
         moved += len(places)
-        addressed = Addressed(Asked(key, version, 0), frame)
+        addressed = Addressed(RequestInfo(key, version, 0), frame)
         other = b"".join(addressed.rewritten(lambda place: (f"proxy-{place.node}", 9)))
         assert struct.unpack_from(">i", other) == (len(other) - 4,)
         client_frames.decode_response(api, version, memoryview(other)[4:])
-        after = Addressed(Asked(key, version, 0), other[4:]).places()
+        after = Addressed(RequestInfo(key, version, 0), other[4:]).brokers()
         assert list(after) == [Place(one.node, f"proxy-{one.node}", 9) for one in places]
     assert moved, "some had addresses"

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from kavka.tools.tap.capture import OPAQUE, UNASKED, Asked
+from kavka.tools.tap.capture import OPAQUE, UNKNOWN_REQUEST, RequestInfo
 from kavka.tools.tap.streams import Foreign, Requests, Responses, Unanswered
 
 CLIENT = b"\0\1c"
@@ -45,7 +45,11 @@ def test_messages_are_found_in_pieces_of_any_size(step: int) -> None:
     assert b"".join(chunk.data for chunk in chunks) == stream
     ended = [chunk for chunk in chunks if chunk.frame is not None]
     assert [chunk.frame for chunk in ended] == answers
-    assert [chunk.asked for chunk in ended] == [Asked(3, 0, 5), Asked(18, 0, 5), Asked(10, 0, 5)]
+    assert [chunk.request for chunk in ended] == [
+        RequestInfo(3, 0, 5),
+        RequestInfo(18, 0, 5),
+        RequestInfo(10, 0, 5),
+    ]
     assert [chunk.data for chunk in chunks if chunk.is_held] == [framed(answers[2])]
 
 
@@ -54,19 +58,19 @@ def test_a_produce_request_without_acks_is_answered_by_nothing() -> None:
     unanswered.add(request(0, 9, 1, b"\0\0" + struct.pack(">h", 0)), 5)
     unanswered.add(request(0, 3, 2, struct.pack(">hh", -1, 0)), 5)
     unanswered.add(request(0, 9, 3, b"\0\0" + struct.pack(">h", -1)), 6)
-    assert unanswered.find(1) == UNASKED
-    assert unanswered.find(2) == UNASKED
-    assert unanswered.find(3) == Asked(0, 9, 6)
+    assert unanswered.find(1) == UNKNOWN_REQUEST
+    assert unanswered.find(2) == UNKNOWN_REQUEST
+    assert unanswered.find(3) == RequestInfo(0, 9, 6)
 
 
 def test_tokens_of_old_sasl_have_no_header() -> None:
     unanswered = Unanswered()
     unanswered.add(request(17, 0, 1, b"\0\5PLAIN"), 5)
-    assert unanswered.find(1) == Asked(17, 0, 5)
+    assert unanswered.find(1) == RequestInfo(17, 0, 5)
     unanswered.add(b"\0alice\0secret", 6)
-    assert unanswered.find(None) == Asked(OPAQUE, 0, 6)
+    assert unanswered.find(None) == RequestInfo(OPAQUE, 0, 6)
     unanswered.add(request(3, 1, 2), 7)
-    assert unanswered.find(2) == Asked(3, 1, 7)
+    assert unanswered.find(2) == RequestInfo(3, 1, 7)
 
 
 @pytest.mark.parametrize(("data", "what"), [(b"GET / HTTP", "HTTP"), (b"\x16\x03\1\2\0", "TLS")])
