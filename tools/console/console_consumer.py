@@ -99,11 +99,11 @@ def check(given: Given) -> None:
 def run(given: Given) -> int:
     """Print records until there were enough, or none for too long."""
     library.choose()
-    from kavka.tools.console.reader import Place, Reader, Stop
+    from kavka.tools.console.reader import Reader, Source, Stop
 
     topic, pattern = given.text("topic"), given.text("include")
     partition, offset = given.number("partition"), first_offset(given)
-    source = Place(topic, pattern, partition, offset)
+    source = Source(topic, pattern, partition, offset)
     timeout_ms, limit = given.number("timeout-ms"), given.number("max-messages")
     stop = Stop(limit, None if timeout_ms is None or timeout_ms < 0 else timeout_ms)
     shown = chosen_formatter(given)

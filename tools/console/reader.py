@@ -25,7 +25,7 @@ EARLIEST: Final = -2
 LATEST: Final = -1
 
 
-class Place(NamedTuple):
+class Source(NamedTuple):
     """What to read."""
 
     topic: str | None
@@ -47,7 +47,7 @@ class Stop(NamedTuple):
 class Reader:
     """Between `with` and its end, where it says how many records there were."""
 
-    def __init__(self, source: Place, properties: Mapping[str, str]) -> None:
+    def __init__(self, source: Source, properties: Mapping[str, str]) -> None:
         """Failed if the properties or the source make no sense."""
         _check(source)
         logging.getLogger("kafka").addHandler(logging.NullHandler())
@@ -57,14 +57,14 @@ class Reader:
             self._consumer = KafkaConsumer(**arguments(properties, KafkaConsumer.DEFAULT_CONFIG))
         except (KafkaError, ValueError, TypeError, AssertionError) as error:
             raise Failed(f"the consumer can't be made so: {error}") from error
-        self._place = source
+        self._source = source
 
     def print_all(self, formatter: Formatter, stop: Stop, *, skips: bool) -> int:
         """Print records until it is to stop; the exit code. `skips`: go on behind a record that
         can't be printed."""
         out = sys.stdout.buffer
         try:
-            self._begin(self._place)
+            self._begin(self._source)
             for record in self._records(stop):
                 try:
                     formatter.write(record, out)
@@ -94,7 +94,7 @@ class Reader:
         finally:
             print(f"Processed a total of {self._count} messages", file=sys.stderr)
 
-    def _begin(self, source: Place) -> None:
+    def _begin(self, source: Source) -> None:
         if source.partition is None:
             if source.topic is not None:
                 self._consumer.subscribe([source.topic])
@@ -140,7 +140,7 @@ def whole_name(pattern: str) -> re.Pattern[str]:
     return user_pattern(pattern, "--include", suffix=r"\Z")
 
 
-def _check(source: Place) -> None:
+def _check(source: Source) -> None:
     """Failed if nothing can be read there: what the client refuses when it is too late."""
     if source.topic == "":
         raise Failed("--topic is empty")

@@ -11,7 +11,7 @@ from kavka.tools.admin.requests import (
     ListGroupsRequest,
 )
 from kavka.tools.doctor.cluster import Cluster
-from kavka.tools.doctor.groups import EMPTY, Group, Place, Sample
+from kavka.tools.doctor.groups import EMPTY, Group, Sample, TopicPartition
 from kavka.tools.doctor.requests import (
     AskedGroup,
     OffsetFetchRequest,
@@ -113,7 +113,7 @@ async def _consumers(
 
 async def _committed(
     cluster: Cluster, listed: _Listed, names: Mapping[Any, str]
-) -> Mapping[Place, int]:
+) -> Mapping[TopicPartition, int]:
     group_id = listed.group.group_id
     request = OffsetFetchRequest([AskedGroup(group_id)], group_id)
     answer = await cluster.ask(listed.coordinator, offset_fetch.API, request)

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from kavka.tools.doctor.clocks import Stamp
 from kavka.tools.doctor.cluster import Cluster
-from kavka.tools.doctor.groups import Ends, Place
+from kavka.tools.doctor.groups import Ends, TopicPartition
 from kavka.wire.apis import list_offsets
 from kavka.wire.apis.list_offsets import AskedPartition, AskedTopic, ListOffsetsRequest
 
@@ -26,7 +26,7 @@ class Found(NamedTuple):
     timestamp_ms: int
 
 
-def leaders(cluster: Cluster) -> dict[Place, int]:
+def leaders(cluster: Cluster) -> dict[TopicPartition, int]:
     """The leader of each partition that has one that can be asked."""
     return {
         (topic.name or "", partition.partition_index): partition.leader_id
@@ -37,15 +37,15 @@ def leaders(cluster: Cluster) -> dict[Place, int]:
 
 
 async def offsets(
-    cluster: Cluster, partitions: Iterable[Place], time: int, isolation: int = UNCOMMITTED
-) -> dict[Place, Found]:
+    cluster: Cluster, partitions: Iterable[TopicPartition], time: int, isolation: int = UNCOMMITTED
+) -> dict[TopicPartition, Found]:
     """The offset for a time in each of the partitions that have one. Unanswered."""
-    led_by: defaultdict[int, list[Place]] = defaultdict(list)
+    led_by: defaultdict[int, list[TopicPartition]] = defaultdict(list)
     led = leaders(cluster)
     for topic_partition in partitions:
         if topic_partition in led:
             led_by[led[topic_partition]].append(topic_partition)
-    found: dict[Place, Found] = {}
+    found: dict[TopicPartition, Found] = {}
     for leader, some in led_by.items():
         topics = [
             AskedTopic(topic, [AskedPartition(number, NO_EPOCH, time) for number in numbers])
@@ -62,7 +62,9 @@ async def offsets(
     return found
 
 
-async def ends(cluster: Cluster, partitions: Iterable[Place]) -> Mapping[Place, Ends]:
+async def ends(
+    cluster: Cluster, partitions: Iterable[TopicPartition]
+) -> Mapping[TopicPartition, Ends]:
     """First and last offsets. Unanswered."""
     requested = list(partitions)
     last = await offsets(cluster, requested, list_offsets.LATEST)
@@ -73,7 +75,7 @@ async def ends(cluster: Cluster, partitions: Iterable[Place]) -> Mapping[Place, 
     }
 
 
-async def held_back(cluster: Cluster) -> list[Place]:
+async def held_back(cluster: Cluster) -> list[TopicPartition]:
     """Partitions with records behind the first open transaction. Unanswered."""
     stable = await offsets(cluster, leaders(cluster), list_offsets.LATEST, COMMITTED)
     last = await offsets(cluster, stable, list_offsets.LATEST)
@@ -98,7 +100,7 @@ async def stamps(cluster: Cluster, topics: Iterable[str]) -> list[Stamp]:
     ]
 
 
-def _by_topic(partitions: Iterable[Place]) -> Iterator[tuple[str, list[int]]]:
+def _by_topic(partitions: Iterable[TopicPartition]) -> Iterator[tuple[str, list[int]]]:
     topics: defaultdict[str, list[int]] = defaultdict(list)
     for topic, number in partitions:
         topics[topic].append(number)

@@ -14,7 +14,7 @@ from kavka.tools.admin.requests import (
 )
 from kavka.tools.doctor.asks_offsets import held_back, leaders
 from kavka.tools.doctor.cluster import Cluster, Unanswered
-from kavka.tools.doctor.groups import Place
+from kavka.tools.doctor.groups import TopicPartition
 from kavka.tools.doctor.transactions import Open, Transaction
 from kavka.wire.apis import describe_producers, describe_transactions, list_transactions
 from kavka.wire.errors import ErrorCode
@@ -62,7 +62,7 @@ async def _described(cluster: Cluster, broker: int, names: Sequence[str]) -> lis
     ]
 
 
-async def open_in_partitions(cluster: Cluster) -> Mapping[Place, Sequence[Open]]:
+async def open_in_partitions(cluster: Cluster) -> Mapping[TopicPartition, Sequence[Open]]:
     """The transactions that partitions wait for. Unanswered."""
     led = leaders(cluster)
     by_leader: defaultdict[int, defaultdict[str, list[int]]] = defaultdict(
@@ -70,7 +70,7 @@ async def open_in_partitions(cluster: Cluster) -> Mapping[Place, Sequence[Open]]
     )
     for topic, number in await held_back(cluster):
         by_leader[led[topic, number]][topic].append(number)
-    found: dict[Place, Sequence[Open]] = {}
+    found: dict[TopicPartition, Sequence[Open]] = {}
     for leader, topics in by_leader.items():
         request = DescribeProducersRequest([ProducersOfTopic(*item) for item in topics.items()])
         answer = await cluster.ask(leader, describe_producers.API, request)
@@ -90,8 +90,8 @@ async def open_in_partitions(cluster: Cluster) -> Mapping[Place, Sequence[Open]]
 
 
 def still_open(
-    before: Mapping[Place, Sequence[Open]], after: Mapping[Place, Sequence[Open]]
-) -> Mapping[Place, Sequence[Open]]:
+    before: Mapping[TopicPartition, Sequence[Open]], after: Mapping[TopicPartition, Sequence[Open]]
+) -> Mapping[TopicPartition, Sequence[Open]]:
     """Those that were open at two moments: then also between, when coordinators were asked."""
     return {
         topic_partition: [

@@ -17,7 +17,7 @@ EMPTY: Final = "Empty"
 CHANGES_MAX: Final = 1
 """How often members may come or go while it is watched: one may have just been started."""
 
-Place: TypeAlias = tuple[str, int]
+TopicPartition: TypeAlias = tuple[str, int]
 
 
 class Sample(NamedTuple):
@@ -47,11 +47,11 @@ class Group:
     samples: list[Sample] = field(default_factory=list)
     clients: Sequence[str] = ()
     """The client ids of its members."""
-    committed: Mapping[Place, int] = field(default_factory=dict)
+    committed: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
 def judge_groups(
-    groups: Sequence[Group], ends: Mapping[Place, Ends], watched_s: float
+    groups: Sequence[Group], ends: Mapping[TopicPartition, Ends], watched_s: float
 ) -> list[Finding]:
     """All that is wrong with them."""
     findings = [finding for group in groups for finding in _judge(group, ends, watched_s)]
@@ -60,7 +60,7 @@ def judge_groups(
     return [ok(STEP, "all", f"{len(groups)} are settled, and have members if there is a lag")]
 
 
-def _judge(group: Group, ends: Mapping[Place, Ends], watched_s: float) -> list[Finding]:
+def _judge(group: Group, ends: Mapping[TopicPartition, Ends], watched_s: float) -> list[Finding]:
     if not group.samples:
         return []
     findings = [*_rebalances(group, watched_s), *_out_of_range(group, ends)]
@@ -135,7 +135,7 @@ def _rebalances(group: Group, watched_s: float) -> list[Finding]:
     ]
 
 
-def _out_of_range(group: Group, ends: Mapping[Place, Ends]) -> list[Finding]:
+def _out_of_range(group: Group, ends: Mapping[TopicPartition, Ends]) -> list[Finding]:
     behind_end = sorted(
         topic_partition
         for topic_partition, offset in group.committed.items()
@@ -180,5 +180,5 @@ def _reset(group: Group) -> str:
     )
 
 
-def _name(topic_partition: Place) -> str:
+def _name(topic_partition: TopicPartition) -> str:
     return f"{topic_partition[0]}-{topic_partition[1]}"

@@ -55,7 +55,7 @@ class Message:
     correlation_id: int = -1
     elapsed_us: int | None = None
     """Of a response."""
-    asked_topics: Sequence[str] = ()
+    requested_topics: Sequence[str] = ()
     """Of a response: the topics of its request, if that was seen."""
     body: Any = None
     """The decoded message; None if `unknown` says why not."""
@@ -187,7 +187,7 @@ class Conversation:
             requests = self._requests.get(peers.number) or OrderedDict()
             asker = requests.pop(found.correlation_id, None)
             if asker is not None:
-                found.client_id, found.asked_topics = asker
+                found.client_id, found.requested_topics = asker
         if request.key == -1:
             found.unknown = "it answers no request that was seen"
         elif self._is_decodable(found):

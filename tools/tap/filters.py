@@ -42,5 +42,5 @@ class Filter(NamedTuple):
                 return False
         if self.topic is None:
             return True
-        topics = [*message.asked_topics, *(part.topic for part in message.content.parts)]
+        topics = [*message.requested_topics, *(part.topic for part in message.content.parts)]
         return any(map(self.topic.fullmatch, topics))

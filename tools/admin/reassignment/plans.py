@@ -23,10 +23,10 @@ ANY_DIRECTORY: Final = "any"
 VERSION: Final = 1
 K = TypeVar("K", bound=Hashable)
 
-Place = tuple[str, int]
+TopicPartition = tuple[str, int]
 """Topic and partition."""
 
-Assignment = Mapping[Place, Sequence[int]]
+Assignment = Mapping[TopicPartition, Sequence[int]]
 """The brokers of each partition, the preferred leader first."""
 
 
@@ -48,7 +48,7 @@ Directories = Mapping[Replica, str]
 class Plan(NamedTuple):
     """What a file says."""
 
-    partitions: Sequence[tuple[Place, Sequence[int]]]
+    partitions: Sequence[tuple[TopicPartition, Sequence[int]]]
     """As it has them, some perhaps twice."""
     directories: Directories
 
@@ -58,12 +58,12 @@ class Plan(NamedTuple):
         return dict(self.partitions)
 
 
-def name_of(topic_partition: Place) -> str:
+def name_of(topic_partition: TopicPartition) -> str:
     """As Apache Kafka writes it."""
     return f"{topic_partition[0]}-{topic_partition[1]}"
 
 
-def names_of(partitions: Iterable[Place]) -> str:
+def names_of(partitions: Iterable[TopicPartition]) -> str:
     """In order, with commas between."""
     return ",".join(map(name_of, sorted(partitions)))
 
@@ -76,7 +76,7 @@ def read_plan(text: str) -> Plan:
         document = _document(first_value(text))
     except ValueError as error:
         raise Failed(f"--reassignment-json-file is no JSON: {error}") from error
-    partitions: list[tuple[Place, Sequence[int]]] = []
+    partitions: list[tuple[TopicPartition, Sequence[int]]] = []
     directories: dict[Replica, str] = {}
     for entry in _entries(document, "partitions"):
         fields = _document(entry)

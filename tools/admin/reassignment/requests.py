@@ -10,7 +10,13 @@ from typing import Any, Final, NamedTuple
 from kavka.tools.admin.cluster_client import ClusterClient
 from kavka.tools.admin.errors import Failed
 from kavka.tools.admin.java_order import hash_order, partition_order
-from kavka.tools.admin.reassignment.plans import Assignment, Directories, Place, Replica, name_of
+from kavka.tools.admin.reassignment.plans import (
+    Assignment,
+    Directories,
+    Replica,
+    TopicPartition,
+    name_of,
+)
 from kavka.tools.admin.requests import (
     AskedLogs,
     ChangedConfig,
@@ -124,8 +130,8 @@ async def find_topics(
 
 
 async def describe_partitions(
-    cluster: ClusterClient, topic_partitions: Iterable[Place]
-) -> dict[Place, PartitionResponse]:
+    cluster: ClusterClient, topic_partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, PartitionResponse]:
     """Partitions. Failed if one is missing."""
     requested = partition_order(topic_partitions)
     topics = await describe_topics(cluster, (topic for topic, _ in requested))
@@ -141,8 +147,8 @@ async def describe_partitions(
 
 
 async def reassignments(
-    cluster: ClusterClient, partitions: Iterable[Place] | None = None
-) -> dict[Place, Reassignment]:
+    cluster: ClusterClient, partitions: Iterable[TopicPartition] | None = None
+) -> dict[TopicPartition, Reassignment]:
     """Those that go on; of all partitions if None are named. Failed."""
     requested = None
     if partitions is not None:
@@ -164,10 +170,10 @@ async def reassignments(
 
 async def reassign(
     cluster: ClusterClient,
-    targets: Mapping[Place, Sequence[int] | None],
+    targets: Mapping[TopicPartition, Sequence[int] | None],
     *,
     may_change_factor: bool = True,
-) -> dict[Place, str]:
+) -> dict[TopicPartition, str]:
     """Begin reassignments, and cancel those for which None is wanted; why some were refused.
     Failed."""
     api = alter_partition_reassignments.API
@@ -205,7 +211,7 @@ async def log_dirs(cluster: ClusterClient, replicas: Iterable[Replica]) -> dict[
 
 
 async def current_log_dirs(
-    cluster: ClusterClient, partitions: Mapping[Place, PartitionResponse]
+    cluster: ClusterClient, partitions: Mapping[TopicPartition, PartitionResponse]
 ) -> Directories:
     """Where the replicas of partitions are that are on live brokers. Failed."""
     live = {broker.node_id for broker in cluster.brokers}
@@ -263,7 +269,7 @@ async def change_brokers(cluster: ClusterClient, brokers: Sequence[int], changes
         _check_all(answer)
 
 
-def assignment_of(partitions: Mapping[Place, PartitionResponse]) -> Assignment:
+def assignment_of(partitions: Mapping[TopicPartition, PartitionResponse]) -> Assignment:
     """The brokers that partitions are on."""
     return {
         topic_partition: partition.replica_nodes
@@ -275,7 +281,7 @@ def _partitions(topic: TopicResponse) -> list[PartitionResponse]:
     return sorted(topic.partitions, key=lambda partition: partition.partition_index)
 
 
-def _by_topic(partitions: Iterable[Place]) -> Mapping[str, Sequence[int]]:
+def _by_topic(partitions: Iterable[TopicPartition]) -> Mapping[str, Sequence[int]]:
     topics = defaultdict[str, list[int]](list)
     for topic, partition in partitions:
         topics[topic].append(partition)
@@ -307,7 +313,7 @@ async def _log_dirs_of(
 async def _move_on(
     cluster: ClusterClient, broker: int, targets: Directories
 ) -> dict[Replica, ErrorCode]:
-    paths = defaultdict[str, list[Place]](list)
+    paths = defaultdict[str, list[TopicPartition]](list)
     for replica, path in targets.items():
         paths[path].append((replica.topic, replica.partition))
     dirs = [

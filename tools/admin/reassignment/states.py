@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from kavka.tools.admin.cluster_client import ClusterClient
 from kavka.tools.admin.printing import joined
-from kavka.tools.admin.reassignment.plans import Directories, Place, Plan, Replica, name_of
+from kavka.tools.admin.reassignment.plans import Directories, Plan, Replica, TopicPartition, name_of
 from kavka.tools.admin.reassignment.requests import (
     LogDirs,
     Reassignment,
@@ -54,13 +54,13 @@ class MoveState(NamedTuple):
         return self.current is not None and self.future is None
 
 
-Partitions = Mapping[Place, PartitionState]
+Partitions = Mapping[TopicPartition, PartitionState]
 Moves = Mapping[Replica, MoveState]
 
 
 async def partition_states(
-    cluster: ClusterClient, plan: Plan, ongoing: Mapping[Place, Reassignment]
-) -> dict[Place, PartitionState]:
+    cluster: ClusterClient, plan: Plan, ongoing: Mapping[TopicPartition, Reassignment]
+) -> dict[TopicPartition, PartitionState]:
     """`ongoing`: all reassignments of the cluster. Failed."""
     targets = plan.assignment
     at_rest = [topic_partition for topic_partition in targets if topic_partition not in ongoing]

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from kavka.tools.admin.cluster_client import ClusterClient
 from kavka.tools.admin.java_order import hash_order, number_order
 from kavka.tools.admin.printing import joined, plural
-from kavka.tools.admin.reassignment.plans import Assignment, Place, Plan
+from kavka.tools.admin.reassignment.plans import Assignment, Plan, TopicPartition
 from kavka.tools.admin.reassignment.requests import (
     Changes,
     Reassignment,
@@ -37,8 +37,8 @@ class Move(NamedTuple):
 
 
 def moves(
-    ongoing: Mapping[Place, Reassignment], targets: Assignment, current: Assignment
-) -> dict[Place, Move]:
+    ongoing: Mapping[TopicPartition, Reassignment], targets: Assignment, current: Assignment
+) -> dict[TopicPartition, Move]:
     """Of all partitions that move already, and of those that are about to."""
     found = {}
     for topic_partition, reassignment in ongoing.items():
@@ -54,7 +54,7 @@ def moves(
     return found
 
 
-def topic_changes(moving: Mapping[Place, Move]) -> dict[str, Changes]:
+def topic_changes(moving: Mapping[TopicPartition, Move]) -> dict[str, Changes]:
     """The configs of topics that name the throttled replicas."""
     leaders = defaultdict[str, set[str]](set)
     followers = defaultdict[str, set[str]](set)
@@ -71,7 +71,7 @@ def topic_changes(moving: Mapping[Place, Move]) -> dict[str, Changes]:
 
 
 async def limit_replication(
-    cluster: ClusterClient, moving: Mapping[Place, Move], bytes_per_s: int
+    cluster: ClusterClient, moving: Mapping[TopicPartition, Move], bytes_per_s: int
 ) -> None:
     """Throttle what moves between brokers. Failed."""
     await change_topics(cluster, topic_changes(moving))
