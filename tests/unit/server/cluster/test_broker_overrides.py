@@ -93,7 +93,7 @@ def test_overrides_that_can_not_be_in_force_are_logged_and_left_out(
     assert on.segment_bytes == 4_000_000
     assert on.live.now.num_partitions == 1
     assert dict(on.live.now.dynamic.broker) == {"log.segment.bytes": "4000000"}
-    notified = [(one.levelname, one.message) for one in caplog.records]
+    notified = [(record.levelname, record.message) for record in caplog.records]
     assert [level for level, _ in notified] == ["ERROR", "ERROR"]
     assert notified[0][1].startswith("can't apply dynamic setting num.partitions: Cannot")
     assert notified[1][1].startswith("can't apply dynamic setting log.roll.ms: Invalid")
@@ -114,7 +114,7 @@ def test_a_setting_without_effect_is_logged_once(
 ) -> None:
     on.stored.change("3", log_preallocate="true", my_own="secret")
     on.stored.change("3", log_preallocate="true", my_own="secret", log_segment_bytes="4000000")
-    notified = [one.message for one in caplog.records]
+    notified = [record.message for record in caplog.records]
     assert notified == [
         "no effect: log.preallocate (segment files grow as they are written)",
         "no effect: my.own (not a setting of Apache Kafka 4.3 or of Kavka)",

@@ -22,18 +22,18 @@ TEXTS = st.text("ab,", max_size=4)
 
 
 def altered(*changes: ConfigChange, replaces: bool = False) -> dict[str, str]:
-    one = Alteration(ConfigResourceType.TOPIC, "t", changes, replaces)
-    one.check_form()
-    return one.applied(CONFIGS, TOPIC)
+    alteration = Alteration(ConfigResourceType.TOPIC, "t", changes, replaces)
+    alteration.check_form()
+    return alteration.applied(CONFIGS, TOPIC)
 
 
 @given(st.dictionaries(st.sampled_from(NAMES), st.none() | TEXTS), st.booleans())
-def test_set_and_delete(wanted: dict[str, str | None], replaces: bool) -> None:
+def test_set_and_delete(updates: dict[str, str | None], replaces: bool) -> None:
     changes = [
         ConfigChange(name, AlterOp.DELETE if text is None else AlterOp.SET, text)
-        for name, text in wanted.items()
+        for name, text in updates.items()
     ]
-    expected = ({} if replaces else CONFIGS) | wanted
+    expected = ({} if replaces else CONFIGS) | updates
     found = altered(*changes, replaces=replaces)
     assert found == {name: text for name, text in expected.items() if text is not None}
 
@@ -66,31 +66,35 @@ def test_items_of_a_list(op: AlterOp, value: str, result: str) -> None:
 def test_what_comes_again_in_a_list(op: AlterOp, value: str, result: str) -> None:
     """As with Java's `contains`, `add` and `remove`: what was there twice stays so, and is taken
     away once for each time that it is named."""
-    one = Alteration(ConfigResourceType.TOPIC, "t", [ConfigChange("cleanup.policy", op, value)])
-    assert one.applied({"cleanup.policy": "a,,b,a,b,a,"}, TOPIC) == {"cleanup.policy": result}
+    alteration = Alteration(
+        ConfigResourceType.TOPIC, "t", [ConfigChange("cleanup.policy", op, value)]
+    )
+    assert alteration.applied({"cleanup.policy": "a,,b,a,b,a,"}, TOPIC) == {
+        "cleanup.policy": result
+    }
 
 
 def test_a_list_that_is_not_set_begins_with_its_default() -> None:
-    one = Alteration(
+    alteration = Alteration(
         ConfigResourceType.TOPIC, "t", [ConfigChange("cleanup.policy", AlterOp.APPEND, "compact")]
     )
-    assert one.applied({}, TOPIC) == {"cleanup.policy": "delete,compact"}
+    assert alteration.applied({}, TOPIC) == {"cleanup.policy": "delete,compact"}
 
 
 @pytest.mark.parametrize("op", [AlterOp.APPEND, AlterOp.SUBTRACT])
 @pytest.mark.parametrize("name", ["retention.ms", "no.such"])
 def test_only_lists_have_items(op: AlterOp, name: str) -> None:
-    with pytest.raises(ApiError) as refusal:
+    with pytest.raises(ApiError) as caught:
         altered(ConfigChange(name, op, "1"))
-    assert refusal.value.code is ErrorCode.INVALID_CONFIG
-    assert refusal.value.message == f"Can't {op.name} to key {name} because its type is not LIST."
+    assert caught.value.code is ErrorCode.INVALID_CONFIG
+    assert caught.value.message == f"Can't {op.name} to key {name} because its type is not LIST."
 
 
 def test_form() -> None:
     twice = [ConfigChange("a", AlterOp.SET, "1"), ConfigChange("a", AlterOp.DELETE, None)]
-    with pytest.raises(ApiError, match="duplicate config keys") as refusal:
+    with pytest.raises(ApiError, match="duplicate config keys") as caught:
         altered(*twice)
-    assert refusal.value.code is ErrorCode.INVALID_REQUEST
+    assert caught.value.code is ErrorCode.INVALID_REQUEST
     with pytest.raises(ApiError, match=r"Null value not supported for : a, c$"):
         altered(
             ConfigChange("a", AlterOp.SET, None),
@@ -128,9 +132,9 @@ def test_how_long_a_value_may_be() -> None:
         ("\N{HONEYBEE}" * 16_384, AlterOp.SET),
     )
     for value, op in too_long:
-        with pytest.raises(ApiError, match="maximum value size of 32767 bytes") as refusal:
+        with pytest.raises(ApiError, match="maximum value size of 32767 bytes") as caught:
             throttled(value, op, before)
-        assert refusal.value.code is ErrorCode.INVALID_CONFIG
+        assert caught.value.code is ErrorCode.INVALID_CONFIG
 
 
 def test_a_longer_value_that_is_stored_already_may_stay() -> None:

@@ -32,11 +32,11 @@ class Writing:
         self.writer = ConfigWriter(session, self.configs, tasks)
 
     async def change(
-        self, entity: tuple[str, str], validate_only: bool = False, **wanted: str
+        self, entity: tuple[str, str], validate_only: bool = False, **updates: str
     ) -> None:
         """Add to the configs of an entity."""
         await self.writer.change(
-            entity, lambda current: {**current, **wanted}, validate_only=validate_only
+            entity, lambda current: {**current, **updates}, validate_only=validate_only
         )
 
     async def stored(self, entity: tuple[str, str]) -> dict[str, str]:
@@ -103,9 +103,9 @@ async def test_a_refusal_leaves_what_was(on: Writing, /) -> None:
 
 @with_writing
 async def test_a_topic_that_has_gone_gets_none(on: Writing, /) -> None:
-    with pytest.raises(ApiError) as refusal:
+    with pytest.raises(ApiError) as caught:
         await on.change((paths.TOPIC_CONFIGS, "gone"), a="1")
-    assert refusal.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert await on.session.exists(paths.config(paths.TOPIC_CONFIGS, "gone")) is None
     assert await on.notes() == []
 
@@ -164,9 +164,9 @@ async def test_an_endless_race_fails(on: Writing, /) -> None:
         )
         return {"a": "own"}
 
-    with pytest.raises(ApiError) as refusal:
+    with pytest.raises(ApiError) as caught:
         await on.writer.change(TOPIC, decide, validate_only=False)
-    assert refusal.value.code is ErrorCode.REQUEST_TIMED_OUT
+    assert caught.value.code is ErrorCode.REQUEST_TIMED_OUT
 
 
 @with_writing

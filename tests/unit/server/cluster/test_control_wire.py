@@ -91,7 +91,7 @@ def _without_later_fields(decision: LeaderAndIsr, version: int) -> LeaderAndIsr:
     topics = tuple(
         topic._replace(
             topic_id=topic.topic_id if version >= 5 else NO_TOPIC_ID,
-            partition_states=tuple(one._replace(**absent) for one in topic.partition_states),
+            partition_states=tuple(state._replace(**absent) for state in topic.partition_states),
         )
         for topic in decision.topic_states
     )
@@ -118,11 +118,11 @@ def test_update_metadata_in_parts(update: UpdateMetadata, partitions_max: int) -
         assert part._replace(topic_states=update.topic_states) == update
         assert sum(len(topic.partition_states) for topic in part.topic_states) <= partitions_max
         for topic in part.topic_states:
-            found += [(topic.topic_name, topic.topic_id, one) for one in topic.partition_states]
+            found += [(topic.topic_name, topic.topic_id, state) for state in topic.partition_states]
     assert found == [
-        (topic.topic_name, topic.topic_id, one)
+        (topic.topic_name, topic.topic_id, state)
         for topic in update.topic_states
-        for one in topic.partition_states
+        for state in topic.partition_states
     ]
 
 
@@ -148,11 +148,11 @@ def test_update_metadata_of_other_versions(version: int, update: UpdateMetadata)
                 topic_id=topic.topic_id if version >= 7 else NO_TOPIC_ID,
                 partition_states=topic.partition_states
                 if version >= 4
-                else tuple(one._replace(offline_replicas=()) for one in topic.partition_states),
+                else tuple(state._replace(offline_replicas=()) for state in topic.partition_states),
             )
             for topic in update.topic_states
         ),
-        live_brokers=tuple(_as_known_in(version, one) for one in update.live_brokers),
+        live_brokers=tuple(_as_known_in(version, broker) for broker in update.live_brokers),
     )
     assert read_whole(message, version) == expected
 
@@ -163,7 +163,9 @@ def _as_known_in(version: int, broker: UpdateMetadataBroker) -> UpdateMetadataBr
         first = endpoints[0]
         endpoints = (UpdateMetadataEndpoint(first.port, first.host, "PLAINTEXT", "PLAINTEXT"),)
     elif version < 3:
-        endpoints = tuple(one._replace(listener=one.security_protocol) for one in endpoints)
+        endpoints = tuple(
+            endpoint._replace(listener=endpoint.security_protocol) for endpoint in endpoints
+        )
     return broker._replace(endpoints=endpoints, rack=broker.rack if version >= 2 else "")
 
 
@@ -203,8 +205,8 @@ def test_stop_replica_of_other_versions(version: int, delete: bool, stop: StopRe
         topics = tuple(
             topic._replace(
                 partition_states=tuple(
-                    StopReplicaPartitionState(one.partition_index, NO_EPOCH, delete)
-                    for one in topic.partition_states
+                    StopReplicaPartitionState(state.partition_index, NO_EPOCH, delete)
+                    for state in topic.partition_states
                 )
             )
             for topic in stop.topic_states
@@ -227,6 +229,6 @@ def test_partitions_beside_their_topics_are_joined_in_the_order_of_topics() -> N
     )
     read = control_wire.read_stop_replica(request)
     assert [
-        (topic.topic_name, [one.partition_index for one in topic.partition_states])
+        (topic.topic_name, [state.partition_index for state in topic.partition_states])
         for topic in read.topic_states
     ] == [("b", [1, 0]), ("a", [0])]

@@ -64,8 +64,8 @@ def test_leader_and_isr_s_errors_arrive(
     version: int, request: LeaderAndIsr, data: st.DataObject
 ) -> None:
     response = LeaderAndIsrResponse(ErrorCode.NONE, errors_for(data, request))
-    made = wire_responses.leader_and_isr_response(request, response, version)
-    received = transferred(leader_and_isr, version, made)
+    message = wire_responses.leader_and_isr_response(request, response, version)
+    received = transferred(leader_and_isr, version, message)
     assert wire_responses.read_leader_and_isr_response(request, received) == response
     codes = codes_of(request, received)
     assert codes == {
@@ -79,22 +79,23 @@ def test_leader_and_isr_s_errors_arrive(
 def test_a_refusal_of_leader_and_isr_has_the_code_everywhere(
     version: int, request: LeaderAndIsr, code: ErrorCode
 ) -> None:
-    refusal = LeaderAndIsrResponse(code, {})
-    made = wire_responses.leader_and_isr_response(request, refusal, version)
-    received = transferred(leader_and_isr, version, made)
+    response = LeaderAndIsrResponse(code, {})
+    message = wire_responses.leader_and_isr_response(request, response, version)
+    received = transferred(leader_and_isr, version, message)
     assert codes_of(request, received) == dict.fromkeys(places(request), code)
-    assert wire_responses.read_leader_and_isr_response(request, received) == refusal
+    assert wire_responses.read_leader_and_isr_response(request, received) == response
 
 
 def codes_of(request: LeaderAndIsr, received: Any) -> dict[TopicPartition, int]:
     names = {topic.topic_id: topic.topic_name for topic in request.topic_states}
     found = {
-        (one.topic_name, one.partition_index, one.error_code) for one in received.partition_errors
+        (error.topic_name, error.partition_index, error.error_code)
+        for error in received.partition_errors
     }
     found |= {
-        (names[topic.topic_id], one.partition_index, one.error_code)
+        (names[topic.topic_id], error.partition_index, error.error_code)
         for topic in received.topics
-        for one in topic.partition_errors
+        for error in topic.partition_errors
     }
     return {TopicPartition(name, index): code for name, index, code in found}
 
@@ -117,12 +118,12 @@ def test_stop_replica_s_errors_arrive(
     version: int, request: StopReplica, data: st.DataObject
 ) -> None:
     response = StopReplicaResponse(ErrorCode.NONE, errors_for(data, request))
-    made = wire_responses.stop_replica_response(request, response)
-    received = transferred(stop_replica, version, made)
+    message = wire_responses.stop_replica_response(request, response)
+    received = transferred(stop_replica, version, message)
     assert wire_responses.read_stop_replica_response(received) == response
     assert {
-        TopicPartition(one.topic_name, one.partition_index): one.error_code
-        for one in received.partition_errors
+        TopicPartition(error.topic_name, error.partition_index): error.error_code
+        for error in received.partition_errors
     } == {place: response.partition_errors.get(place, ErrorCode.NONE) for place in places(request)}
 
 
@@ -132,11 +133,11 @@ def test_stop_replica_s_errors_arrive(
 def test_a_refusal_of_stop_replica_has_no_partitions(
     version: int, request: StopReplica, code: ErrorCode
 ) -> None:
-    refusal = StopReplicaResponse(code, {})
-    made = wire_responses.stop_replica_response(request, refusal)
-    received = transferred(stop_replica, version, made)
+    response = StopReplicaResponse(code, {})
+    message = wire_responses.stop_replica_response(request, response)
+    received = transferred(stop_replica, version, message)
     assert received.partition_errors == []
-    assert wire_responses.read_stop_replica_response(received) == refusal
+    assert wire_responses.read_stop_replica_response(received) == response
 
 
 # -- UpdateMetadata, and codes -----------------------------------------------------------------
@@ -145,8 +146,8 @@ def test_a_refusal_of_stop_replica_has_no_partitions(
 @versions(update_metadata)
 @pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.STALE_BROKER_EPOCH])
 def test_update_metadata_s_code_arrives(version: int, code: ErrorCode) -> None:
-    made = wire_responses.update_metadata_response(code)
-    received = transferred(update_metadata, version, made)
+    message = wire_responses.update_metadata_response(code)
+    received = transferred(update_metadata, version, message)
     assert wire_responses.read_update_metadata_response(received) is code
 
 
@@ -157,5 +158,5 @@ def test_codes_that_nobody_knows_are_unknown_errors() -> None:
         stop_replica.StopReplicaResponse(0, [of_partition])
     )
     assert read.partition_errors == {TopicPartition("t", 0): unknown}
-    refusal = stop_replica.StopReplicaResponse(UNKNOWN)
-    assert wire_responses.read_stop_replica_response(refusal) == StopReplicaResponse(unknown, {})
+    response = stop_replica.StopReplicaResponse(UNKNOWN)
+    assert wire_responses.read_stop_replica_response(response) == StopReplicaResponse(unknown, {})

@@ -215,8 +215,8 @@ async def test_waiting_for_a_note(session: EmbeddedCoordination, configs: Entity
     configs.on_change(lambda kind, name: notified.append(name))
     await put(session, "topics", "t", n="1")
     data = paths.encode_config_change("topics", "t")
-    made = await session.create(paths.CONFIG_CHANGE_PREFIX, data, sequential=True)
-    note = made.path.rpartition("/")[2]
+    created = await session.create(paths.CONFIG_CHANGE_PREFIX, data, sequential=True)
+    note = created.path.rpartition("/")[2]
     await configs.processed(note)
     assert notified == ["t"]
     assert configs.get("t") == {"n": "1"}

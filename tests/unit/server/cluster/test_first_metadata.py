@@ -72,11 +72,11 @@ async def test_a_cluster_without_topics() -> None:
 async def test_a_request_that_is_cancelled_leaves_the_others_waiting() -> None:
     started = Started()
     await started.begin("a")
-    one, other = (asyncio.ensure_future(started.first.wait()) for _ in range(2))
+    first, other = (asyncio.ensure_future(started.first.wait()) for _ in range(2))
     await run_until_idle()
-    one.cancel()
+    first.cancel()
     await run_until_idle()
-    assert one.cancelled() and not other.done()
+    assert first.cancelled() and not other.done()
     started.update("a")
     await other
 

@@ -26,8 +26,8 @@ def child() -> Iterator[logging.Logger]:
     both = [logging.getLogger(PARENT), logging.getLogger(CHILD)]
     root = logging.root.level
     yield both[1]
-    for one in both:
-        one.setLevel(logging.NOTSET)
+    for logger in both:
+        logger.setLevel(logging.NOTSET)
     logging.root.setLevel(root)
 
 
@@ -120,9 +120,9 @@ def test_a_name_that_only_stands_between_is_no_logger(child: logging.Logger) -> 
 def test_refused_with_all_the_others(
     child: logging.Logger, wrong: ConfigChange, code: ErrorCode, message: str
 ) -> None:
-    with pytest.raises(ApiError) as refusal:
+    with pytest.raises(ApiError) as caught:
         of_process().alter([ConfigChange(PARENT, AlterOp.SET, "ERROR"), wrong], validate_only=False)
-    assert (refusal.value.code, refusal.value.message) == (code, message)
+    assert (caught.value.code, caught.value.message) == (code, message)
     assert logging.getLogger(PARENT).level == logging.NOTSET
 
 
@@ -144,11 +144,13 @@ def test_only_validated(child: logging.Logger) -> None:
 def test_levels_are_given_back(child: logging.Logger) -> None:
     child.setLevel(35)
     levels = of_process()
-    for one in (
+    for level_change in (
         ConfigChange(CHILD, AlterOp.SET, "ERROR"),
         ConfigChange(CHILD, AlterOp.DELETE, None),
     ):
-        levels.alter([one, ConfigChange(PARENT, AlterOp.SET, "DEBUG")], validate_only=False)
+        levels.alter(
+            [level_change, ConfigChange(PARENT, AlterOp.SET, "DEBUG")], validate_only=False
+        )
     assert child.level == logging.NOTSET
     levels.restore()
     assert (child.level, logging.getLogger(PARENT).level) == (35, logging.NOTSET)
@@ -157,14 +159,14 @@ def test_levels_are_given_back(child: logging.Logger) -> None:
     assert child.level == 40, "once"
 
 
-@pytest.mark.parametrize("way", ["stop", "end_abruptly"])
+@pytest.mark.parametrize("ending", ["stop", "end_abruptly"])
 @scenario()
-async def test_a_program_gets_its_loggers_back(broker: MemoryBroker, way: str) -> None:
-    found = logging.getLogger("kavka.server.instance")
-    level = found.level
-    outcomes = await change(broker, (LOGGER, "1", [(found.name, SET, "FATAL")]))
+async def test_a_program_gets_its_loggers_back(broker: MemoryBroker, ending: str) -> None:
+    logger = logging.getLogger("kavka.server.instance")
+    level = logger.level
+    outcomes = await change(broker, (LOGGER, "1", [(logger.name, SET, "FATAL")]))
     assert outcomes == [(ErrorCode.NONE, None)]
-    assert found.level == logging.CRITICAL
-    await getattr(broker, way)()
-    assert found.level == level
+    assert logger.level == logging.CRITICAL
+    await getattr(broker, ending)()
+    assert logger.level == level
     await broker.revive()

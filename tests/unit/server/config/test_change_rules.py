@@ -58,9 +58,9 @@ def change(configs: Mapping[str, str], start: BrokerSettings = START) -> None:
     ],
 )
 def test_refused(configs: dict[str, str], message: str) -> None:
-    with pytest.raises(BadValue) as refusal:
+    with pytest.raises(BadValue) as caught:
         change(configs)
-    assert str(refusal.value) == message
+    assert str(caught.value) == message
 
 
 @pytest.mark.parametrize("threads", ["0", "1"])

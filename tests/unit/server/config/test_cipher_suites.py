@@ -25,8 +25,8 @@ NUMBERS = {
 def test_openssl_knows_them(name: str) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.set_ciphers(f"{openssl_name(name)}:@SECLEVEL=0")
-    chosen = [one for one in context.get_ciphers() if one["name"] not in TLS_1_3]
-    assert [one["id"] & 0xFFFF for one in chosen] == [NUMBERS[name]]
+    chosen = [cipher for cipher in context.get_ciphers() if cipher["name"] not in TLS_1_3]
+    assert [cipher["id"] & 0xFFFF for cipher in chosen] == [NUMBERS[name]]
 
 
 @pytest.mark.parametrize("name", ["", "AES128-SHA", "TLS_RSA_WITH_NULL_SHA", TLS_1_3[0]])

@@ -8,7 +8,7 @@ from kavka.server.config import BrokerSettings, ConfigError
 
 
 def load(*given: str) -> BrokerSettings:
-    return BrokerSettings.load(overrides=[f"group.consumer.{one}" for one in given])
+    return BrokerSettings.load(overrides=[f"group.consumer.{setting}" for setting in given])
 
 
 @pytest.mark.parametrize(

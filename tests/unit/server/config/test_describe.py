@@ -53,7 +53,9 @@ ALTERED = Dynamic(
 
 
 def fields(resource: str, entry: ConfigEntry) -> Fields:
-    synonyms = [[SOURCES[one.source], one.name, one.value] for one in entry.synonyms]
+    synonyms = [
+        [SOURCES[synonym.source], synonym.name, synonym.value] for synonym in entry.synonyms
+    ]
     return [
         resource,
         entry.name,
@@ -79,8 +81,8 @@ def all_fields(start: BrokerSettings, dynamic: Dynamic) -> list[Fields]:
     resources: list[tuple[str, Iterable[ConfigEntry]]] = [
         (f"TOPIC:{topic}", topic_entries(settings, configs)) for topic, configs in TOPICS.items()
     ]
-    of_kafka = [one for one in broker_entries(settings) if not one.name.startswith("kavka.")]
-    resources.append(("BROKER:1", [as_kafka_s(one) for one in of_kafka]))
+    of_kafka = [entry for entry in broker_entries(settings) if not entry.name.startswith("kavka.")]
+    resources.append(("BROKER:1", [as_kafka_s(entry) for entry in of_kafka]))
     resources.append(("BROKER:", broker_default_entries(settings)))
     return [fields(resource, entry) for resource, entries in resources for entry in entries]
 
@@ -100,9 +102,9 @@ def changed(plain: BrokerSettings, properties: Callable[[str], bytes]) -> Broker
 def test_kafka_s_own_settings(
     plain: BrokerSettings, recorded: Callable[[str], list[Fields]]
 ) -> None:
-    wanted = recorded("plain.tsv")
-    assert len(wanted) == 407
-    assert all_fields(plain, Dynamic({}, FROM_THE_BEGINNING)) == wanted
+    expected = recorded("plain.tsv")
+    assert len(expected) == 407
+    assert all_fields(plain, Dynamic({}, FROM_THE_BEGINNING)) == expected
 
 
 def test_synonyms_and_secrets(
@@ -123,16 +125,16 @@ def test_changed_while_running(
 
 def test_only_the_names_that_were_asked_for(plain: BrokerSettings) -> None:
     names = ["segment.bytes", "num.partitions", "what"]
-    assert [one.name for one in topic_entries(plain, {}, names=names)] == ["segment.bytes"]
-    assert [one.name for one in broker_entries(plain, names=names)] == ["num.partitions"]
+    assert [entry.name for entry in topic_entries(plain, {}, names=names)] == ["segment.bytes"]
+    assert [entry.name for entry in broker_entries(plain, names=names)] == ["num.partitions"]
     altered = dataclasses.replace(plain, dynamic=ALTERED)
     assert broker_default_entries(altered, names=names) == []
     assert len(topic_entries(plain, {}, names=[])) == 33
 
 
 def test_internal_settings_are_described_once_set(plain: BrokerSettings) -> None:
-    assert "internal.segment.bytes" not in [one.name for one in topic_entries(plain, {})]
-    shown = {one.name: one for one in topic_entries(plain, {"internal.segment.bytes": "9"})}
+    assert "internal.segment.bytes" not in [entry.name for entry in topic_entries(plain, {})]
+    shown = {entry.name: entry for entry in topic_entries(plain, {"internal.segment.bytes": "9"})}
     assert shown["internal.segment.bytes"].value == "9"
 
 
@@ -150,10 +152,10 @@ def test_a_topic_s_unknown_config_is_not_shown(plain: BrokerSettings) -> None:
     assert entry.value is None
     assert entry.is_sensitive
     assert entry.type is Type.UNKNOWN
-    assert [(one.value, one.source) for one in entry.synonyms] == [(None, Source.TOPIC)]
+    assert [(synonym.value, synonym.source) for synonym in entry.synonyms] == [(None, Source.TOPIC)]
 
 
 def test_documentation_says_what_is_missing(plain: BrokerSettings) -> None:
-    docs = {one.name: one.documentation for one in topic_entries(plain, {})}
+    docs = {entry.name: entry.documentation for entry in topic_entries(plain, {})}
     assert docs["local.retention.ms"].endswith("No effect: there is no tiered storage.")
     assert "No effect" not in docs["segment.bytes"]

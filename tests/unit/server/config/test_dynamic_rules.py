@@ -27,7 +27,7 @@ FOR_ONE = "Cannot update these configs at default cluster level, broker id must 
 
 
 def texts(settings: BrokerSettings, dynamic: Dynamic) -> dict[str, str]:
-    return {key: one.value for key, one in effective_given(settings.given, dynamic).items()}
+    return {key: given.value for key, given in effective_given(settings.given, dynamic).items()}
 
 
 def test_layers_come_on_top_of_the_start() -> None:
@@ -87,16 +87,16 @@ def test_values_by_key() -> None:
 )
 @pytest.mark.parametrize("of_one_broker", [True, False])
 def test_refused(configs: dict[str, str], message: str, *, of_one_broker: bool) -> None:
-    with pytest.raises(BadValue) as refusal:
+    with pytest.raises(BadValue) as caught:
         check_layer(configs, of_one_broker=of_one_broker)
-    assert str(refusal.value) == message
+    assert str(caught.value) == message
 
 
 @pytest.mark.parametrize("key", ["ssl.protocol", "listener.name.a.ssl.key.password"])
 def test_refused_for_all_brokers(key: str) -> None:
-    with pytest.raises(BadValue) as refusal:
+    with pytest.raises(BadValue) as caught:
         check_layer({key: "x"}, of_one_broker=False)
-    assert str(refusal.value) == f"{FOR_ONE}: [{key}]"
+    assert str(caught.value) == f"{FOR_ONE}: [{key}]"
 
 
 SECURE = [
@@ -138,9 +138,9 @@ def test_what_waits_for_a_secure_listener_is_kept_with_a_warning(key: str, text:
     ["listener.name.a.ssl.key.password", "sasl.jaas.config", "listener.name.a.sasl.jaas.config"],
 )
 def test_what_would_not_be_honoured_but_must_be_is_refused(key: str) -> None:
-    with pytest.raises(Unsupported, match=f"{key} is not supported: TLS") as refusal:
+    with pytest.raises(Unsupported, match=f"{key} is not supported: TLS") as caught:
         check_layer({key: "secret"}, of_one_broker=True)
-    assert "secret" not in str(refusal.value)
+    assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize("of_one_broker", [True, False])

@@ -23,26 +23,26 @@ CONTROLLER = 7
 
 
 def refused(*updates: Update) -> str:
-    with pytest.raises(ApiError) as refusal:
+    with pytest.raises(ApiError) as caught:
         updated(HIGHEST, updates, CONTROLLER)
-    assert refusal.value.code is ErrorCode.INVALID_UPDATE_VERSION
-    return refusal.value.message or ""
+    assert caught.value.code is ErrorCode.INVALID_UPDATE_VERSION
+    return caught.value.message or ""
 
 
-@pytest.mark.parametrize("how", [DOWN, UNSAFE])
+@pytest.mark.parametrize("upgrade_type", [DOWN, UNSAFE])
 @pytest.mark.parametrize("level", [0, 1, 2])
-def test_down(level: int, how: UpgradeType) -> None:
-    update = Update(TRANSACTION_VERSION, level, how)
+def test_down(level: int, upgrade_type: UpgradeType) -> None:
+    update = Update(TRANSACTION_VERSION, level, upgrade_type)
     assert updated(HIGHEST, [update], CONTROLLER) == {**HIGHEST, TRANSACTION_VERSION: level}
     assert HIGHEST[TRANSACTION_VERSION] == 2, "what is given stays as it is"
 
 
-@pytest.mark.parametrize("how", [DOWN, UNSAFE])
-def test_up_is_no_downgrade(how: UpgradeType) -> None:
+@pytest.mark.parametrize("upgrade_type", [DOWN, UNSAFE])
+def test_up_is_no_downgrade(upgrade_type: UpgradeType) -> None:
     low = {**HIGHEST, TRANSACTION_VERSION: 0}
     assert updated(low, [Update(TRANSACTION_VERSION, 1, UP)], CONTROLLER)[TRANSACTION_VERSION] == 1
     with pytest.raises(ApiError, match="Can't downgrade to a newer version"):
-        updated(low, [Update(TRANSACTION_VERSION, 1, how)], CONTROLLER)
+        updated(low, [Update(TRANSACTION_VERSION, 1, upgrade_type)], CONTROLLER)
 
 
 @pytest.mark.parametrize("name", SUPPORTED)
@@ -52,24 +52,28 @@ def test_an_upgrade_never_lowers(name: str) -> None:
     assert updated(HIGHEST, [Update(name, HIGHEST[name], UP)], CONTROLLER) == HIGHEST
 
 
-@pytest.mark.parametrize("how", UpgradeType)
+@pytest.mark.parametrize("upgrade_type", UpgradeType)
 @pytest.mark.parametrize("name", SUPPORTED)
-def test_out_of_range(name: str, how: UpgradeType) -> None:
+def test_out_of_range(name: str, upgrade_type: UpgradeType) -> None:
     lowest, highest = SUPPORTED[name]
     received = f"Local controller {CONTROLLER} only supports versions {lowest}-{highest}"
-    assert received in refused(Update(name, highest + 1, how))
-    below = refused(Update(name, lowest - 1, how))
+    assert received in refused(Update(name, highest + 1, upgrade_type))
+    below = refused(Update(name, lowest - 1, upgrade_type))
     assert (received if lowest else "cannot be less than 0") in below
 
 
-@pytest.mark.parametrize("how", [DOWN, UNSAFE])
-def test_metadata_are_never_downgraded(how: UpgradeType) -> None:
-    assert "Unsupported metadata.version downgrade" in refused(Update(METADATA_VERSION, 29, how))
+@pytest.mark.parametrize("upgrade_type", [DOWN, UNSAFE])
+def test_metadata_are_never_downgraded(upgrade_type: UpgradeType) -> None:
+    assert "Unsupported metadata.version downgrade" in refused(
+        Update(METADATA_VERSION, 29, upgrade_type)
+    )
 
 
-@pytest.mark.parametrize("how", [0, 4, -1, 127])
-def test_no_such_way(how: int) -> None:
-    assert "does not support the given upgrade type" in refused(Update(GROUP_VERSION, 1, how))
+@pytest.mark.parametrize("upgrade_type", [0, 4, -1, 127])
+def test_no_such_way(upgrade_type: int) -> None:
+    assert "does not support the given upgrade type" in refused(
+        Update(GROUP_VERSION, 1, upgrade_type)
+    )
 
 
 def test_no_such_feature() -> None:

@@ -63,14 +63,14 @@ def test_protocols_that_are_spoken() -> None:
 
 
 def test_ports() -> None:
-    four, six = Listener("A", "127.0.0.1", 1), Listener("B", "::1", 1)
-    check_ports([four, six])
-    check_ports([six, four])
+    ipv4, ipv6 = Listener("A", "127.0.0.1", 1), Listener("B", "::1", 1)
+    check_ports([ipv4, ipv6])
+    check_ports([ipv6, ipv4])
     check_ports([Listener("A", "h", 0), Listener("B", "h", 0)])
     with pytest.raises(ValueError, match="listeners A and C have the same port 1"):
-        check_ports([four, Listener("C", "127.0.0.2", 1)])
+        check_ports([ipv4, Listener("C", "127.0.0.2", 1)])
     with pytest.raises(ValueError, match="listeners A and B have the same port 1"):
-        check_ports([Listener("A", "", 1), six])
+        check_ports([Listener("A", "", 1), ipv6])
 
 
 def test_advertised_addresses_can_be_reached() -> None:

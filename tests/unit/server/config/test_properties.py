@@ -20,7 +20,7 @@ def answer(text: str) -> list[str]:
 def test_files_as_java_reads_them(recorded: Callable[[str], list[list[str | None]]]) -> None:
     lines = recorded("properties.tsv")
     assert len(lines) == 400
-    differing = {str(text): wanted for text, *wanted in lines if answer(str(text)) != wanted}
+    differing = {str(text): expected for text, *expected in lines if answer(str(text)) != expected}
     assert differing == {}
 
 
@@ -48,7 +48,7 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 def test_what_java_stores_is_read_back(entries: list[tuple[str, str]]) -> None:
     lines = [f"{escaped(key, key=True)}={escaped(value, key=False)}" for key, value in entries]
     found = parse_properties("\n".join(["#Mon Nov 03", *lines, ""]).encode())
-    assert [(one.key, one.value, one.line) for one in found] == [
+    assert [(entry.key, entry.value, entry.line) for entry in found] == [
         (key, value, number) for number, (key, value) in enumerate(entries, start=2)
     ]
 

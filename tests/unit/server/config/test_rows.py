@@ -95,8 +95,12 @@ def shown(row: Config, range_: str | None, *, gone: bool = False) -> list[str | 
 def test_rows_are_those_of_kafka_4(
     recorded: Callable[[str], list[list[str | None]]],
 ) -> None:
-    wanted = {(f[0], f[1]): f for f in recorded("settings.tsv") if f[0] != "fallback"}
-    gone = {f[1] for f in recorded("settings-3.9.2.tsv")}
+    expected = {
+        (fields[0], fields[1]): fields
+        for fields in recorded("settings.tsv")
+        if fields[0] != "fallback"
+    }
+    gone = {fields[1] for fields in recorded("settings-3.9.2.tsv")}
     ours = {}
     for row in [*broker_rows(), *TOPIC.values()]:
         if row.name in gone | DYNAMIC_ONLY or row.name.startswith((KAVKAS_OWN, *OF_KAFKA_3_9)):
@@ -104,40 +108,42 @@ def test_rows_are_those_of_kafka_4(
         key = (row.scope.value, row.name)
         range_ = kafka_range(row.check)
         if row.name in PRINTED_OTHERWISE:
-            range_ = wanted[key][4]
+            range_ = expected[key][4]
         elif row.name in CHECKED_LATER:
-            assert wanted[key][4] is None
+            assert expected[key][4] is None
             assert range_ == CHECKED_LATER[row.name]
             range_ = None
         ours[key] = shown(row, range_)
         if row.name in FROM_THE_START_ONLY:
             assert ours[key][-1] == "read-only"
             ours[key][-1] = "per-broker"
-    assert ours == wanted
+    assert ours == expected
 
 
 def test_rows_for_names_that_only_kafka_3_9_has(
     recorded: Callable[[str], list[list[str | None]]],
 ) -> None:
     rows = {row.name: row for row in broker_rows()}
-    for wanted in recorded("settings-3.9.2.tsv"):
-        row = rows[str(wanted[1])]
-        range_ = wanted[4] if row.name in PRINTED_OTHERWISE else kafka_range(row.check)
-        wanted[6] = "false"
-        assert shown(row, range_, gone=True) == wanted
+    for expected in recorded("settings-3.9.2.tsv"):
+        row = rows[str(expected[1])]
+        range_ = expected[4] if row.name in PRINTED_OTHERWISE else kafka_range(row.check)
+        expected[6] = "false"
+        assert shown(row, range_, gone=True) == expected
         assert row.internal  # a current Kafka does not list it, and nor do we
 
 
 def test_topic_settings_fall_back_as_in_kafka(
     recorded: Callable[[str], list[list[str | None]]],
 ) -> None:
-    wanted = {f[1]: f[2] for f in recorded("settings.tsv") if f[0] == "fallback"}
+    expected = {
+        fields[1]: fields[2] for fields in recorded("settings.tsv") if fields[0] == "fallback"
+    }
     ours = {
         row.name: " ".join(f"{key}*{factor}" for key, factor in row.fallback)
         for row in TOPIC.values()
         if row.fallback and not row.name.startswith((KAVKAS_OWN, *OF_KAFKA_3_9))
     }
-    assert ours == wanted
+    assert ours == expected
 
 
 def test_every_row_that_is_not_honoured_says_why() -> None:

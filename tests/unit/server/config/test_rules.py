@@ -107,7 +107,7 @@ def test_times_of_replication() -> None:
     reason = f"{key} must be at most replica.lag.time.max.ms"
     assert only == f"replica.lag.time.max.ms=100 (--override): {reason}"
     received = problems(f"{key}=40000")
-    assert [one.rpartition(" ")[2] for one in received] == [
+    assert [problem.rpartition(" ")[2] for problem in received] == [
         "replica.socket.timeout.ms",
         "replica.lag.time.max.ms",
     ]

@@ -23,7 +23,7 @@ def load(*overrides: str) -> BrokerSettings:
 
 
 def described(listeners: tuple[Listener, ...]) -> str:
-    return " ".join(f"{one.name},{one.host},{one.port}" for one in listeners)
+    return " ".join(f"{listener.name},{listener.host},{listener.port}" for listener in listeners)
 
 
 def retention_ms(settings: BrokerSettings) -> str:
@@ -35,7 +35,7 @@ def retention_ms(settings: BrokerSettings) -> str:
 def test_starts_as_kafka_does(recorded: Callable[[str], list[list[str | None]]]) -> None:
     base = ["node.id=1", "log.dirs=d", "controller.listener.names=C"]
     differing = {}
-    for given, *wanted in recorded("starts.tsv"):
+    for given, *expected in recorded("starts.tsv"):
         try:
             settings = load(*base, *filter(None, str(given).split("|")))
         except ConfigError as error:
@@ -48,8 +48,8 @@ def test_starts_as_kafka_does(recorded: Callable[[str], list[list[str | None]]])
                 " ".join(settings.log_dirs),
                 retention_ms(settings),
             ]
-        if ours[0] != wanted[0] or (ours[0] == "ok" and ours != wanted):
-            differing[given] = (ours, wanted)
+        if ours[0] != expected[0] or (ours[0] == "ok" and ours != expected):
+            differing[given] = (ours, expected)
     # broker.id's own default is what Kafka refuses beside a node.id; to us it says nothing.
     assert list(differing) == ["broker.id=-1"]
 
@@ -84,7 +84,9 @@ def test_each_field_is_read_somewhere() -> None:
     """A setting is honoured, or its row says that it is not; never is it passed over."""
     server = Path(kavka.server.__file__).parent
     own = server / "config"
-    rules = [Path(path) for of in (kavka.groupcoord, kavka.txncoord) for path in of.__path__]
+    rules = [
+        Path(path) for package in (kavka.groupcoord, kavka.txncoord) for path in package.__path__
+    ]
     paths = [path for place in (server, *rules) for path in place.rglob("*.py")]
     code = "".join(path.read_text("utf-8") for path in paths if own not in path.parents)
     read = set(re.findall(r"\b(?:settings|settings\(\)|now|old|new)\.([a-z_]+)", code))

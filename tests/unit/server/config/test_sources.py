@@ -32,10 +32,10 @@ def test_what_a_value_covers_is_remembered() -> None:
     of_all = gather(b"a=1\na=2", "f", {"KAVKA_A": "3"}, ["a=4", "a=5"])["a"]
     assert of_all.covers is not None
     origins = []
-    one: Given | None = of_all
-    while one is not None:
-        origins.append((one.value, one.origin, one.removal))
-        one = one.covers
+    given: Given | None = of_all
+    while given is not None:
+        origins.append((given.value, given.origin, given.removal))
+        given = given.covers
     assert origins == [
         ("5", "--override", "leave this --override out"),
         ("4", "--override", "leave this --override out"),

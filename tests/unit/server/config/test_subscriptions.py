@@ -57,9 +57,9 @@ def test_what_is_not_known_of_a_client_does_not_match() -> None:
     "match", ["client_id=[", "client_id", "client_id=", "id=x", "client_id=a=b"]
 )
 def test_bad_selectors(match: str) -> None:
-    with pytest.raises(ApiError, match="Illegal client matching pattern") as refusal:
+    with pytest.raises(ApiError, match="Illegal client matching pattern") as caught:
         validate_subscription("s", {"match": match})
-    assert refusal.value.code is ErrorCode.INVALID_CONFIG
+    assert caught.value.code is ErrorCode.INVALID_CONFIG
 
 
 def test_an_expression_that_would_take_too_much_is_bad() -> None:

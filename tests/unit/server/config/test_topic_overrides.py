@@ -32,12 +32,12 @@ def test_topics_are_refused_in_kafka_s_words(
 ) -> None:
     lines = recorded("topics.tsv")
     assert len(lines) > 60
-    for given, *wanted in lines:
-        pairs = [one.partition("=") for one in str(given).split("|")]
+    for given, *expected in lines:
+        pairs = [config.partition("=") for config in str(given).split("|")]
         configs = {key: text if equals else None for key, equals, text in pairs}
         if "message.downconversion.enable" in configs:
-            wanted = ["ok"]  # of Kafka 3.9: it is Kafka 4 that says so, which has it no more
-        assert answer(configs) == wanted, given
+            expected = ["ok"]  # of Kafka 3.9: it is Kafka 4 that says so, which has it no more
+        assert answer(configs) == expected, given
 
 
 def test_what_is_safe_to_leave_out_is_reported() -> None:

@@ -17,9 +17,9 @@ def answer(type_: Type, text: str) -> list[str | None]:
 
 
 def test_values_as_kafka_reads_them(recorded: Callable[[str], list[list[str | None]]]) -> None:
-    wanted = recorded("values.tsv")
-    ours = [[name, text, *answer(Type[str(name)], str(text))] for name, text, *_ in wanted]
-    assert ours == wanted
+    expected = recorded("values.tsv")
+    ours = [[name, text, *answer(Type[str(name)], str(text))] for name, text, *_ in expected]
+    assert ours == expected
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from support.virtual import run_until_idle
 VERSION = 9
 NAMES = [f"topic-{number:05d}" for number in range(5_000)]
 PAUSES = len(NAMES) // ITEMS_PER_STEP
-ASKED = "MetadataRequestTopic"
+TOPIC_CLASS = "MetadataRequestTopic"
 """What the codec makes of each name."""
 
 
@@ -54,7 +54,7 @@ class Script:
 
     def plain(self, context: RequestContext, request: Any) -> metadata.MetadataResponse:
         return metadata.MetadataResponse(
-            topics=[metadata.TopicResponse(one.name, None) for one in request.topics]
+            topics=[metadata.TopicResponse(topic.name, None) for topic in request.topics]
         )
 
 
@@ -84,10 +84,12 @@ def test_the_next_of_its_connection_does_not_overtake(monkeypatch: pytest.Monkey
     async def story(broker: MemoryBroker) -> None:
         script = Script(monkeypatch)
         sizes = [1, 5_000, 2, 3_000, 2_000, 3]
-        asked = [broker.client.send("Metadata", VERSION, **asking(NAMES[:size])) for size in sizes]
-        await until(asked[-1].done, "all answers")
+        answers = [
+            broker.client.send("Metadata", VERSION, **asking(NAMES[:size])) for size in sizes
+        ]
+        await until(answers[-1].done, "all answers")
         assert script.calls == sizes
-        assert [len(one.result().topics) for one in asked] == sizes
+        assert [len(answer.result().topics) for answer in answers] == sizes
 
     story()
 
@@ -146,8 +148,10 @@ def test_a_request_that_is_applied_last_is_not_overtaken(monkeypatch: pytest.Mon
 
         script.answer = begin
         sizes = [5_000, 4_000, 3]
-        asked = [broker.client.send("Metadata", VERSION, **asking(NAMES[:size])) for size in sizes]
-        await until(asked[-1].done, "all answers")
+        answers = [
+            broker.client.send("Metadata", VERSION, **asking(NAMES[:size])) for size in sizes
+        ]
+        await until(answers[-1].done, "all answers")
         assert script.calls == sizes
 
     story()
@@ -169,7 +173,9 @@ async def test_a_connection_is_not_read_meanwhile(broker: MemoryBroker) -> None:
 @scenario()
 async def test_it_is_done_to_its_end_when_the_connection_has_ended(broker: MemoryBroker) -> None:
     pauses = pauses_of(broker)
-    broker.client.send("LeaveGroup", 3, group_id="g", members=[{"member_id": one} for one in NAMES])
+    broker.client.send(
+        "LeaveGroup", 3, group_id="g", members=[{"member_id": member_id} for member_id in NAMES]
+    )
     await until(lambda: pauses, "it is being decoded")
     connections = broker.connections
     broker.client.transport.abort()
@@ -187,10 +193,10 @@ async def test_it_is_done_to_its_end_when_the_connection_has_ended(broker: Memor
 
 
 def test_only_big_ones_that_are_not_of_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
+    decoded: list[str] = []
 
     def noting(api: Any, *rest: Any) -> Any:
-        asked.append(api.name)
+        decoded.append(api.name)
         return decode_in_steps(api, *rest)
 
     monkeypatch.setattr("kavka.server.connections.dispatch.decode_in_steps", noting)
@@ -201,9 +207,9 @@ def test_only_big_ones_that_are_not_of_records(monkeypatch: pytest.MonkeyPatch) 
         await broker.ask("Produce", 9, **producing({("t", 0): build() + bytes(2 * BIG_BYTES)}))
         empty = len(encode("Metadata", 4, 1, **asking([""])))
         for size in (BIG_BYTES, BIG_BYTES + 1):
-            assert asked == []
+            assert decoded == []
             await broker.ask("Metadata", 4, **asking(["x" * (size - empty)]))
-        assert asked == ["Metadata"]
+        assert decoded == ["Metadata"]
         assert not pauses, "little is decoded in one go, however long it is"
 
     story()
@@ -214,10 +220,14 @@ async def test_records_are_answered_to_big_requests(broker: MemoryBroker) -> Non
     for partition in (0, 7, 1_199):
         broker.client.tell("Produce", 9, **producing({("t", partition): build()}, acks=0))
     pauses = pauses_of(broker)
-    answer = await broker.ask("Fetch", 12, **fetching({("t", one): 0 for one in range(1_200)}))
+    answer = await broker.ask("Fetch", 12, **fetching({("t", index): 0 for index in range(1_200)}))
     partitions = answer.responses[0].partitions
-    assert [one.partition_index for one in partitions] == list(range(1_200))
-    assert [one.partition_index for one in partitions if one.records] == [0, 7, 1_199]
+    assert [response.partition_index for response in partitions] == list(range(1_200))
+    assert [response.partition_index for response in partitions if response.records] == [
+        0,
+        7,
+        1_199,
+    ]
     assert len(pauses) >= 3 * (1_200 // ITEMS_PER_STEP)
 
 
@@ -280,8 +290,8 @@ def test_nothing_is_left_of_a_malformed_one(garbage: str) -> None:
             await client.closed()
             await run_until_idle()
             # clients of other tests in this process ask in other versions
-            asked = [one for one in gc.get_objects() if type(one).__name__ == ASKED]
-            left = [one for one in asked if one.version == VERSION]
+            topics = [item for item in gc.get_objects() if type(item).__name__ == TOPIC_CLASS]
+            left = [topic for topic in topics if topic.version == VERSION]
         finally:
             gc.enable()
         assert not left

@@ -145,7 +145,7 @@ async def test_an_answer_that_fails_us_ends_the_connection(s: Scene, /) -> None:
     s.script.waiting[b"one"].set_result(FAILS)
     await run_until_idle()
     assert s.transport.closed
-    assert [str(one) for one in failures] == ["our mistake"]
+    assert [str(failure) for failure in failures] == ["our mistake"]
 
 
 @scene
@@ -237,8 +237,8 @@ async def test_what_was_read_is_done_when_the_connection_has_ended(s: Scene, /) 
 @scene
 async def test_no_connection_is_accepted_while_many_orphaned_requests_run(s: Scene, /) -> None:
     running = [s.tasks.future() for _ in range(ORPHANED_REQUESTS_MAX)]
-    for one in running:
-        s.connections.add_orphan(one)
+    for request in running:
+        s.connections.add_orphan(request)
     assert s.listening.paused
     running[0].set_result(None)
     await run_until_idle()

@@ -39,10 +39,10 @@ def test_each_api_has_a_handler_of_its_name_and_a_row() -> None:
         for table in (dispatch.HANDLERS, dispatch.between_brokers())
         for api, handler in _rows(table)
     }
-    modules = {one.name for one in pkgutil.iter_modules(apis.__path__)}
+    modules = {module_info.name for module_info in pkgutil.iter_modules(apis.__path__)}
     assert set(rows.values()) == modules
     own = pkgutil.iter_modules(handlers.__path__)
-    assert modules == {one.name for one in own if not one.ispkg}
+    assert modules == {module_info.name for module_info in own if not module_info.ispkg}
     for name, module in rows.items():
         assert name.lower() == module.replace("_", "")
 
@@ -65,11 +65,11 @@ def test_each_handler_handles() -> None:
 def test_a_lazy_handler_is_imported_when_it_is_first_called(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    imported, asked = list[str](), list[tuple[Any, ...]]()
+    imported, calls = list[str](), list[tuple[Any, ...]]()
 
     class Module:
         def handle(self, *args: Any) -> str:
-            asked.append(args)
+            calls.append(args)
             return "answer"
 
     def imports(name: str) -> Module:
@@ -81,7 +81,7 @@ def test_a_lazy_handler_is_imported_when_it_is_first_called(
     assert imported == []
     assert [handler(1, 2, 3), handler(4, 5, 6)] == ["answer", "answer"]
     assert imported == [handler.__module__] == ["kavka.server.handlers.heartbeat"]
-    assert asked == [(1, 2, 3), (4, 5, 6)]
+    assert calls == [(1, 2, 3), (4, 5, 6)]
 
 
 @pytest.mark.parametrize("name", dispatch.LAZY_MODULES)
@@ -230,13 +230,13 @@ async def test_what_is_odd_but_whole_is_answered(broker: MemoryBroker, oddity: s
 
 @scenario(topics={"t": 1})
 async def test_requests_in_pieces_and_in_one_piece(broker: MemoryBroker) -> None:
-    one = framed(encode("Metadata", 9, 1, topics=[]))
-    two = framed(encode("ListOffsets", 7, 2, replica_id=-1, topics=[]))
+    first = framed(encode("Metadata", 9, 1, topics=[]))
+    second = framed(encode("ListOffsets", 7, 2, replica_id=-1, topics=[]))
     client = broker.connect()
-    for byte in one + two:
+    for byte in first + second:
         client.send_bytes(bytes([byte]))
         await run_until_idle(2)
-    client.send_bytes(one + two + one[:3])
+    client.send_bytes(first + second + first[:3])
     await run_until_idle()
     correlation_ids = [struct.unpack_from(">i", frame)[0] for frame in client.frames]
     assert correlation_ids == [1, 2, 1, 2]

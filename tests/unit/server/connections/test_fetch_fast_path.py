@@ -121,23 +121,23 @@ class Reader:
         if self._in_session and answer.session_id:
             self._session = (answer.session_id, epoch + 1)
         for topic in answer.responses:
-            for one in topic.partitions:
-                if one.error_code == 1:  # OFFSET_OUT_OF_RANGE
+            for partition in topic.partitions:
+                if partition.error_code == 1:  # OFFSET_OUT_OF_RANGE
                     self._offset = self._broker.replica().log.start_offset
-                if one.records and one.partition_index == 0:
-                    self._offset = max(self._offset, offset_after(bytes(one.records)))
-                if self._is_follower and getattr(one, "log_start_offset", -1) >= 0:
-                    self._log_start = one.log_start_offset
+                if partition.records and partition.partition_index == 0:
+                    self._offset = max(self._offset, offset_after(bytes(partition.records)))
+                if self._is_follower and getattr(partition, "log_start_offset", -1) >= 0:
+                    self._log_start = partition.log_start_offset
 
     def _send(self) -> None:
         chance, version = self._chance, self._version
         session_id, epoch = self._session
         partition = self._broker.replica().partition
-        asked = {("t", 0): self._offset + chance.choice([0] * 30 + [1, -1])}
+        offsets = {("t", 0): self._offset + chance.choice([0] * 30 + [1, -1])}
         if chance.random() < 0.05:
-            asked["t", 1] = 0
+            offsets["t", 1] = 0
         values = fetching(
-            asked,
+            offsets,
             max_bytes=self._max_bytes,
             max_wait_ms=WAIT_MS,
             min_bytes=self._min_bytes,
@@ -163,14 +163,14 @@ class Reader:
 
 def offset_after(records: bytes) -> int:
     """The offset behind the last whole batch or message."""
-    at = after = 0
-    while at + MAGIC_AT < len(records):
-        offset, size = struct.unpack_from(">qi", records, at)
-        if at + 12 + size <= len(records):
-            is_batch = records[at + MAGIC_AT] == 2
-            delta = struct.unpack_from(">i", records, at + DELTA_AT)[0] if is_batch else 0
+    position = after = 0
+    while position + MAGIC_AT < len(records):
+        offset, size = struct.unpack_from(">qi", records, position)
+        if position + 12 + size <= len(records):
+            is_batch = records[position + MAGIC_AT] == 2
+            delta = struct.unpack_from(">i", records, position + DELTA_AT)[0] if is_batch else 0
             after = offset + delta + 1
-        at += 12 + size
+        position += 12 + size
     return after
 
 
@@ -274,14 +274,16 @@ async def answers(version: int, seed: int) -> tuple[Any, ...]:
             await broker.advance(chance.choice([1, 200, WAIT_MS]))
         await run_until_idle()
         partition = broker.replica().partition
-        followers = {one: vars_of(it) for one, it in partition.followers.items()}
+        followers = {
+            broker_id: vars_of(follower) for broker_id, follower in partition.followers.items()
+        }
         noted.append((partition.high_watermark, partition.isr, followers))
     await broker.advance(1000)
     requests = broker.parts.requests
     counts = [requests.of(api).error_counts for api in (API, PRODUCE)]
     traffic = broker.replica().traffic
     sums = (traffic.fetches, traffic.bytes_out)
-    frames = [*(one.frames for one in readers), producer.frames]
+    frames = [*(reader.frames for reader in readers), producer.frames]
     await broker.stop()
     return frames, noted, counts, sums
 

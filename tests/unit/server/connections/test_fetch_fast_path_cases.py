@@ -51,14 +51,14 @@ class Reader:
     ) -> None:
         """Fetch the first partitions from these offsets."""
         replica_id = values.pop("replica_id", -1)
-        asked = fetching(
+        request = fetching(
             {(topic, index): offset for index, offset in enumerate(offsets)},
             **{"max_wait_ms": 300, **values},
         )
-        asked["replica_id"] = replica_id
+        request["replica_id"] = replica_id
         if forget:
-            asked["forgotten_topics_data"] = [{"topic": topic, "partitions": list(forget)}]
-        self._client.send_frame(wire_client.encode("Fetch", self._version, self._sent, **asked))
+            request["forgotten_topics_data"] = [{"topic": topic, "partitions": list(forget)}]
+        self._client.send_frame(wire_client.encode("Fetch", self._version, self._sent, **request))
         self._sent += 1
 
     @property
@@ -72,7 +72,7 @@ class Reader:
     def codes(self) -> list[list[int]]:
         """The error codes of each answer: its own, and those of its partitions."""
         return [
-            [answer.error_code, *(one.error_code for one in partitions(answer))]
+            [answer.error_code, *(partition.error_code for partition in partitions(answer))]
             for answer in self.answers
         ]
 
@@ -87,7 +87,7 @@ class Reader:
 
 
 def partitions(answer: Any) -> list[Any]:
-    return [one for topic in answer.responses for one in topic.partitions]
+    return [partition for topic in answer.responses for partition in topic.partitions]
 
 
 def append(replica: Replica, size: int = 1) -> None:
@@ -154,7 +154,11 @@ async def test_requests_of_one_connection_are_apart(broker: MemoryBroker) -> Non
     await run_until_idle()
     append(replica)
     await run_until_idle()
-    assert [batches.field(reader.records(one), "base_offset") for one in (0, 1, 2)] == [0, 1, 2]
+    assert [batches.field(reader.records(number), "base_offset") for number in (0, 1, 2)] == [
+        0,
+        1,
+        2,
+    ]
 
 
 @scenario(topics={"t": 1})
@@ -279,14 +283,14 @@ async def test_requests_are_logged_as_soon_as_that_is_asked_for(broker: MemoryBr
 async def test_a_request_behind_a_fetch_has_times_of_its_own(broker: MemoryBroker) -> None:
     client = broker.connect()
     partition = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": -1}
-    asked: dict[str, Any] = {"replica_id": -1, "isolation_level": 0}
-    asked["topics"] = [{"name": "t", "partitions": [partition]}]
-    client.send_frame(wire_client.encode("ListOffsets", 7, 1, **asked))
+    request: dict[str, Any] = {"replica_id": -1, "isolation_level": 0}
+    request["topics"] = [{"name": "t", "partitions": [partition]}]
+    client.send_frame(wire_client.encode("ListOffsets", 7, 1, **request))
     await run_until_idle()
     for _ in range(10):
         fetch = fetching({("t", 0): 0}, max_wait_ms=1000)
         client.send_frame(wire_client.encode("Fetch", VERSION, 2, **fetch))
-        client.send_frame(wire_client.encode("ListOffsets", 7, 3, **asked))
+        client.send_frame(wire_client.encode("ListOffsets", 7, 3, **request))
         await broker.advance(1000)
     assert broker.parts.requests.of(LIST_OFFSETS).total_ms.count <= 2
 
@@ -314,6 +318,6 @@ async def test_a_session_that_shrinks_to_one_partition(broker: MemoryBroker) -> 
             await run_until_idle()
             append(broker.replica())
             await run_until_idle()
-    assert [len(reader.records(one)) > 0 for one in range(1, 21)] == [True] * 20
+    assert [len(reader.records(number)) > 0 for number in range(1, 21)] == [True] * 20
     if fast_path.REMEMBERED_MAX:
         assert sum(call is not None for call in taken) >= 17

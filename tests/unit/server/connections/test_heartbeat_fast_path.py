@@ -197,7 +197,7 @@ async def test_responses_while_a_group_is_loaded_are_not_remembered(
         received.append(client.send("Heartbeat", 4, **values))
         await asyncio.sleep(0)
     await run_until_idle()
-    codes = [one.result().error_code for one in received]
+    codes = [answer.result().error_code for answer in received]
     assert codes[0] == ErrorCode.NONE
     assert codes[-1] == code
     assert not short
@@ -284,7 +284,9 @@ async def test_a_group_is_looked_up_again_when_the_cluster_has_changed(
 
     before = broker.parts.groups.partition_of(GROUP)
     count = broker.parts.groups.partition_count
-    moved = next(more for more in range(count + 1, 9 * count) if java_hash(GROUP) % more != before)
+    moved = next(
+        larger for larger in range(count + 1, 9 * count) if java_hash(GROUP) % larger != before
+    )
     await broker.ask(
         "CreatePartitions",
         3,

@@ -194,26 +194,26 @@ def test_memory_without_a_limit() -> None:
 
 def test_memory_is_given_while_there_is_any() -> None:
     memory = RequestMemory()
-    asked: list[str] = []
-    assert memory.reserve(60, 100, lambda: asked.append("a"))
-    assert memory.reserve(60, 100, lambda: asked.append("b")), "the last one may exceed it"
-    assert not memory.reserve(1, 100, lambda: asked.append("c"))
-    assert not memory.reserve(1, 100, lambda: asked.append("d"))
+    called: list[str] = []
+    assert memory.reserve(60, 100, lambda: called.append("a"))
+    assert memory.reserve(60, 100, lambda: called.append("b")), "the last one may exceed it"
+    assert not memory.reserve(1, 100, lambda: called.append("c"))
+    assert not memory.reserve(1, 100, lambda: called.append("d"))
     assert memory.reserved_bytes == 120
     memory.release(60)
-    assert asked == ["c", "d"]
+    assert called == ["c", "d"]
     memory.release(60)
-    assert asked == ["c", "d"], "once"
+    assert called == ["c", "d"], "once"
     assert memory.reserved_bytes == 0
 
 
 def test_a_request_for_memory_can_be_cancelled() -> None:
     memory = RequestMemory()
-    asked: list[str] = []
-    gone, waiting = partial(asked.append, "gone"), partial(asked.append, "waiting")
+    called: list[str] = []
+    gone, waiting = partial(called.append, "gone"), partial(called.append, "waiting")
     assert memory.reserve(60, 60, pytest.fail)
     assert not memory.reserve(1, 60, gone) and not memory.reserve(1, 60, waiting)
     memory.cancel(gone)
     memory.cancel(gone)
     memory.release(60)
-    assert asked == ["waiting"]
+    assert called == ["waiting"]

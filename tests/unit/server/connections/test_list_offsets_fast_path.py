@@ -56,12 +56,15 @@ def question(version: int, number: int, chance: random.Random) -> bytes:
         indexes = chance.choice([[0], [0], [0], [1], [0, 1], [0, 0]])
         partitions = []
         for index in indexes:
-            asked: dict[str, Any] = {"partition_index": index, "timestamp": chance.choice(times)}
+            partition: dict[str, Any] = {
+                "partition_index": index,
+                "timestamp": chance.choice(times),
+            }
             if not version:
-                asked["max_num_offsets"] = 3
+                partition["max_num_offsets"] = 3
             if version >= EPOCH_SINCE:
-                asked["current_leader_epoch"] = chance.choice([-1, -1, 0, 0, 1])
-            partitions.append(asked)
+                partition["current_leader_epoch"] = chance.choice([-1, -1, 0, 0, 1])
+            partitions.append(partition)
         topics.append({"name": name, "partitions": partitions})
     values: dict[str, Any] = {"replica_id": -1, "topics": topics}
     if version >= ISOLATION_SINCE:

@@ -41,15 +41,15 @@ def batch(chance: random.Random, sequences: dict[int, int]) -> bytearray:
     kind = chance.choice(["plain", "plain", "next", "again", "gap", "crc", "cut"])
     if kind in ("next", "again", "gap"):
         producer_id = chance.randint(1, 3)
-        at = sequences.get(producer_id, 0)
+        sequence = sequences.get(producer_id, 0)
         if kind == "again":
-            at = max(0, at - 1)
+            sequence = max(0, sequence - 1)
             records = records[:1]
         elif kind == "gap":
-            at += 7
+            sequence += 7
         else:
-            sequences[producer_id] = at + len(records)
-        return batches.build(records, producer=(producer_id, 0, at))
+            sequences[producer_id] = sequence + len(records)
+        return batches.build(records, producer=(producer_id, 0, sequence))
     built = batches.build(records)
     if kind == "crc":
         built[-1] ^= 0xFF
@@ -61,9 +61,9 @@ def requests(version: int, topic_ids: dict[str, object], seed: int) -> Iterator[
     chance = random.Random(seed)
     sequences: dict[int, int] = {}
     for number in range(ROUNDS):
-        wanted = chance.choice([["a"], ["a"], ["a"], ["b"], ["a", "b"], ["gone"]])
+        names = chance.choice([["a"], ["a"], ["a"], ["b"], ["a", "b"], ["gone"]])
         data = []
-        for name in wanted:
+        for name in names:
             partition = {"index": chance.randint(0, 1), "records": batch(chance, sequences)}
             by_id = version >= TOPIC_IDS_SINCE
             naming = {"topic_id": topic_ids.get(name)} if by_id else {"name": name}
@@ -177,14 +177,14 @@ async def test_an_answer_does_not_overtake_one_that_waits() -> None:
     ]
     await client.ask("Produce", 9, topic_data=data, **values)
     await client.ask("Produce", 9, topic_data=data, **values)
-    asked = [{"partition": 0, "fetch_offset": 6, "partition_max_bytes": 1000}]
+    partitions = [{"partition": 0, "fetch_offset": 6, "partition_max_bytes": 1000}]
     waiting = client.send(
         "Fetch",
         11,
         max_wait_ms=500,
         min_bytes=1_000_000,
         max_bytes=1_000_000,
-        topics=[{"topic": "t", "partitions": asked}],
+        topics=[{"topic": "t", "partitions": partitions}],
     )
     behind = client.send("Produce", 9, topic_data=data, **values)
     await run_until_idle()
@@ -201,27 +201,29 @@ async def transactions(version: int, seed: int) -> tuple[list[object], list[obje
     await broker.start()
     await broker.create("t", 2)
     chance = random.Random(seed)
-    ones = [await Transactor(broker, name, version).init() for name in ("one", "two")]
+    producers = [await Transactor(broker, name, version).init() for name in ("one", "two")]
     received: list[object] = []
     with short_ways() as short:
         for _ in range(ROUNDS):
-            one = chance.choice(ones)
+            producer = chance.choice(producers)
             place = ("t", chance.randint(0, 1))
-            what = chance.choice(["write"] * 8 + ["again", "gap", "old", "plain", "add", "end"])
-            if what == "write":
-                received.append(await one.write(place))
-            elif what == "again":
-                received.append(await one.write(place, sequence=max(0, one.next(place) - 1)))
-            elif what == "gap":
-                received.append(await one.write(place, sequence=one.next(place) + 7))
-            elif what == "old":
-                received.append(await one.write(place, epoch=one.now.epoch - 1))
-            elif what == "plain":
-                received.append(await one.write_all({place: bytes(batches.build())}))
-            elif what == "add" and not one.is_newer:
-                received.append(await one.add(place))
-            elif what == "end":
-                received.append(await one.end(commit=chance.random() < 0.5))
+            kind = chance.choice(["write"] * 8 + ["again", "gap", "old", "plain", "add", "end"])
+            if kind == "write":
+                received.append(await producer.write(place))
+            elif kind == "again":
+                received.append(
+                    await producer.write(place, sequence=max(0, producer.next(place) - 1))
+                )
+            elif kind == "gap":
+                received.append(await producer.write(place, sequence=producer.next(place) + 7))
+            elif kind == "old":
+                received.append(await producer.write(place, epoch=producer.now.epoch - 1))
+            elif kind == "plain":
+                received.append(await producer.write_all({place: bytes(batches.build())}))
+            elif kind == "add" and not producer.is_newer:
+                received.append(await producer.add(place))
+            elif kind == "end":
+                received.append(await producer.end(commit=chance.random() < 0.5))
             await run_until_idle(3)
     logs: list[object] = [await broker.read_all("t", index) for index in (0, 1)]
     logs += [await committed(broker, ("t", index)) for index in (0, 1)]
@@ -245,14 +247,14 @@ def test_both_ways_are_the_same_in_transactions(
 @scenario(topics={"t": 1})
 async def test_a_transaction_without_an_id_does_not_go_the_short_way(broker: MemoryBroker) -> None:
     """It is refused, though its producer's transaction is going on."""
-    one = await Transactor(broker).init()
+    producer = await Transactor(broker).init()
     for _ in range(3):
-        values = {**one.producing({PLACE: bytes(batches.build())}), "transactional_id": None}
-        (received,) = outcomes(await one.client.ask("Produce", 12, **values))
+        values = {**producer.producing({PLACE: bytes(batches.build())}), "transactional_id": None}
+        (received,) = outcomes(await producer.client.ask("Produce", 12, **values))
         assert received.code == Code.NONE
-    assert (await one.write()).code == Code.NONE
-    values = {**one.producing({PLACE: one.batch()}), "transactional_id": None}
-    (received,) = outcomes(await one.client.ask("Produce", 12, **values))
+    assert (await producer.write()).code == Code.NONE
+    values = {**producer.producing({PLACE: producer.batch()}), "transactional_id": None}
+    (received,) = outcomes(await producer.client.ask("Produce", 12, **values))
     assert received.code == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
@@ -264,26 +266,26 @@ async def test_a_copy_that_comes_after_the_end_is_refused(
     broker: MemoryBroker, version: int, code: Code
 ) -> None:
     """The coordinator is asked first, as by Apache Kafka: no client waits for a response now."""
-    one = await Transactor(broker, version=version).init()
+    producer = await Transactor(broker, version=version).init()
     if version < 12:
-        await one.add()
+        await producer.add()
     for _ in range(2):
-        assert (await one.write()).code == Code.NONE
-    last = one.batch()
-    assert (await one.write()).code == Code.NONE
-    assert (await one.write_all({PLACE: last}))[0].offset == 2, "a copy"
-    assert await one.end(commit=True) == Code.NONE
+        assert (await producer.write()).code == Code.NONE
+    last = producer.batch()
+    assert (await producer.write()).code == Code.NONE
+    assert (await producer.write_all({PLACE: last}))[0].offset == 2, "a copy"
+    assert await producer.end(commit=True) == Code.NONE
     await run_until_idle()
-    assert (await one.write_all({PLACE: last}))[0].code == code
+    assert (await producer.write_all({PLACE: last}))[0].code == code
 
 
 @scenario(topics={"t": 1})
 async def test_authorization_that_is_withdrawn(broker: MemoryBroker) -> None:
-    one = await Transactor(broker).init()
+    producer = await Transactor(broker).init()
     for _ in range(3):
-        assert (await one.write()).code == Code.NONE
+        assert (await producer.write()).code == Code.NONE
     broker.parts.authorizer = Denied((Operation.WRITE, "tx"))
-    assert (await one.write()).code == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert (await producer.write()).code == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 @scenario(topics={"t": REMEMBERED_MAX + 1, "gone": 1})
@@ -294,12 +296,18 @@ async def test_partitions_that_are_not_written_to_any_more_make_room(broker: Mem
         await broker.produce(batches.build(), "t", index)
     await broker.produce(batches.build(), "gone", 0)
     gone = broker.replica("gone")
-    open_now = [one for one in broker.instance._connections._open if isinstance(one, Connection)]
-    (layouts,) = [one._fast_path for one in open_now if one._fast_path.requests]
+    open_now = [
+        connection
+        for connection in broker.instance._connections._open
+        if isinstance(connection, Connection)
+    ]
+    (layouts,) = [
+        connection._fast_path for connection in open_now if connection._fast_path.requests
+    ]
 
     def remembered() -> list[Replica]:
         """The partitions, as replicas."""
-        return [one.replica for one in layouts.requests if isinstance(one, FastProduce)]
+        return [request.replica for request in layouts.requests if isinstance(request, FastProduce)]
 
     assert gone in remembered()
     await broker.ask("DeleteTopics", 5, topic_names=["gone"], timeout_ms=10_000)

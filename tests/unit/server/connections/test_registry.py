@@ -28,9 +28,9 @@ async def served(client: Client) -> bool:
     """Whether a request is answered without time passing."""
     if client.is_closed:
         return False
-    asked = client.send("ApiVersions", 0)
+    waiting = client.send("ApiVersions", 0)
     await run_until_idle()
-    return asked.done() and asked.exception() is None
+    return waiting.done() and waiting.exception() is None
 
 
 def change(broker: MemoryBroker, *overrides: str) -> None:
@@ -109,9 +109,9 @@ def test_refused_connections_are_logged_in_one_line(caplog: pytest.LogCaptureFix
 
     story()
     own = [
-        one.getMessage()
-        for one in caplog.records
-        if one.name == "kavka.server.connections.registry"
+        record.getMessage()
+        for record in caplog.records
+        if record.name == "kavka.server.connections.registry"
     ]
     assert len(own) == 21
     assert own[0] == (
@@ -128,11 +128,11 @@ def test_refused_connections_are_logged_in_one_line(caplog: pytest.LogCaptureFix
 async def test_at_the_limit_new_connections_wait_to_be_accepted(broker: MemoryBroker) -> None:
     second, third, fourth = broker.connect(), broker.connect(), broker.connect()
     assert await served(second)
-    asked = third.send("ApiVersions", 0)
+    waiting = third.send("ApiVersions", 0)
     await broker.advance(60_000)
     assert not third.is_accepted
     second.close()
-    await until(asked.done, "the next is accepted")
+    await until(waiting.done, "the next is accepted")
     assert await served(third)
     assert not fourth.is_accepted
     third.close()
@@ -146,8 +146,8 @@ async def test_a_broker_is_let_in_for_the_client_that_was_quiet_longest(
 ) -> None:
     caplog.set_level(logging.INFO)
     quiet, third = broker.connect(), broker.connect()
-    for one in (quiet, third, broker.client):
-        assert await served(one)
+    for client in (quiet, third, broker.client):
+        assert await served(client)
     inside = broker.connect("INSIDE")
     assert await served(inside)
     await quiet.closed()
@@ -171,15 +171,15 @@ async def test_a_listener_s_own_limit(broker: MemoryBroker) -> None:
 async def test_connections_that_come_too_fast_wait(broker: MemoryBroker) -> None:
     others = [broker.connect() for _ in range(15)]
     await run_until_idle()
-    accepted = [sum(one.is_accepted for one in others)]
+    accepted = [sum(other.is_accepted for other in others)]
     for _ in range(6):
         await broker.advance(1000)
-        accepted.append(sum(one.is_accepted for one in others))
+        accepted.append(sum(other.is_accepted for other in others))
     assert accepted[0] == 10, "with the first client, and the one that is over: ten seconds' worth"
     assert all(after - before <= 2 for before, after in pairwise(accepted))
     await broker.advance(20_000)
-    for one in others:
-        assert await served(one)
+    for other in others:
+        assert await served(other)
 
 
 # -- settings of a running broker -----------------------------------------------------------
@@ -188,8 +188,8 @@ async def test_connections_that_come_too_fast_wait(broker: MemoryBroker) -> None
 @scenario()
 async def test_a_lowered_limit_closes_the_connections_idle_longest(broker: MemoryBroker) -> None:
     quiet, busy = broker.connect(), broker.connect()
-    for one in (quiet, busy, broker.client):
-        assert await served(one)
+    for client in (quiet, busy, broker.client):
+        assert await served(client)
     change(broker, "max.connections=2")
     await quiet.closed()
     assert await served(busy) and await served(broker.client)
@@ -287,11 +287,11 @@ async def test_a_byte_now_and_then_is_activity(broker: MemoryBroker) -> None:
 @scenario("connections.max.idle.ms=1000", topics={"t": 1})
 async def test_a_client_that_waits_for_a_response_is_not_idle(broker: MemoryBroker) -> None:
     request = fetching({("t", 0): 0}, max_wait_ms=5000)
-    asked = broker.client.send("Fetch", 12, **request)
+    waiting = broker.client.send("Fetch", 12, **request)
     await broker.advance(4900)
     assert not broker.client.is_closed
     await broker.advance(100)
-    assert asked.done() and asked.exception() is None
+    assert waiting.done() and waiting.exception() is None
     await broker.advance(900)
     assert not broker.client.is_closed, "the answer was activity"
     await broker.advance(200)
@@ -320,7 +320,7 @@ async def received(client: Client) -> Any:
     """Where the broker is, by each way of asking."""
     metadata = await client.ask("Metadata", 9, topics=[])
     cluster = await client.ask("DescribeCluster", 0)
-    found = {(one.host, one.port) for one in (*metadata.brokers, *cluster.brokers)}
+    found = {(broker.host, broker.port) for broker in (*metadata.brokers, *cluster.brokers)}
     (address,) = found
     return address
 

@@ -149,7 +149,7 @@ async def test_a_topic_is_removed_after_states_of_its_new_partitions_were_writte
     await cluster.idle()
     for node in (path, paths.topic_deletion("t"), paths.config(paths.TOPIC_CONFIGS, "t")):
         assert await cluster.session.exists(node) is None
-    assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 async def test_reassignments_that_end_together_are_written_together(
@@ -160,8 +160,8 @@ async def test_reassignments_that_end_together_are_written_together(
     await cluster.start(NewTopic("t", count, 1))
     await cluster.session.create(paths.broker(1), paths.encode_broker(INFO, 0), ephemeral=True)
     await cluster.idle()
-    wanted = [Reassignment(TopicPartition("t", index), (0, 1)) for index in range(count)]
-    assert await cluster.controller.reassign(wanted, timeout_ms=1000) == [None] * count
+    reassignments = [Reassignment(TopicPartition("t", index), (0, 1)) for index in range(count)]
+    assert await cluster.controller.reassign(reassignments, timeout_ms=1000) == [None] * count
     await cluster.idle()
     node = await cluster.session.get(paths.topic("t"))
     assert set(paths.decode_topic(node.data).adding.values()) == {(1,)}
@@ -171,8 +171,8 @@ async def test_reassignments_that_end_together_are_written_together(
     for index in range(count):  # each replica has caught up: the leader says so one by one
         state = cluster.broker.replicas[TopicPartition("t", index)]
         isr = WantedIsr(0, topic_id, state.leader_epoch, state.partition_epoch, (0, 1))
-        one = cluster.controller.alter_isrs((0, epoch), {TopicPartition("t", index): isr})
-        answers.append(asyncio.ensure_future(one))
+        altering = cluster.controller.alter_isrs((0, epoch), {TopicPartition("t", index): isr})
+        answers.append(asyncio.ensure_future(altering))
         await run_until_idle(1)
     await asyncio.gather(*answers)
     await cluster.tasks.advance(count)

@@ -31,18 +31,18 @@ def opened() -> tuple[Channels, ControlledBroker, list[Event]]:
     """The channel to broker 0, that broker, and the responses that have come."""
     events: list[Event] = []
     broker = ControlledBroker()
-    made = Channels(events.append, VirtualTasks(VirtualClock()))
-    made.open(0, broker)
-    return made, broker, events
+    broker_channels = Channels(events.append, VirtualTasks(VirtualClock()))
+    broker_channels.open(0, broker)
+    return broker_channels, broker, events
 
 
 async def test_requests_are_sent_one_at_a_time_in_order() -> None:
-    made, broker, events = opened()
+    broker_channels, broker, events = opened()
     broker.gate.clear()
     for request in REQUESTS:
-        made.send(Send(0, request))
+        broker_channels.send(Send(0, request))
     await run_until_idle()
-    assert broker.requests == [] and not made.is_idle(0)
+    assert broker.requests == [] and not broker_channels.is_idle(0)
     broker.gate.set()
     await run_until_idle()
     assert broker.requests == list(REQUESTS)
@@ -51,7 +51,7 @@ async def test_requests_are_sent_one_at_a_time_in_order() -> None:
         UpdateMetadataResponseReceived,
         StopReplicaResponseReceived,
     ]
-    assert made.is_idle(0)
+    assert broker_channels.is_idle(0)
 
 
 @pytest.mark.parametrize("request_", REQUESTS, ids=lambda request: type(request).__name__)
@@ -63,10 +63,10 @@ async def test_requests_are_sent_one_at_a_time_in_order() -> None:
 async def test_a_failure_of_the_broker_is_a_response(
     request_: Request, failure: Exception, is_bug: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    made, broker, events = opened()
+    broker_channels, broker, events = opened()
     broker.failure = failure
-    made.send(Send(0, request_))
-    made.send(Send(0, REQUESTS[1]))
+    broker_channels.send(Send(0, request_))
+    broker_channels.send(Send(0, REQUESTS[1]))
     await run_until_idle()
     failed, fine = events
     if isinstance(failed, LeaderAndIsrResponseReceived | StopReplicaResponseReceived):
@@ -80,20 +80,20 @@ async def test_a_failure_of_the_broker_is_a_response(
 
 
 async def test_a_broker_without_a_channel_gets_no_request() -> None:
-    made, broker, events = opened()
-    made.send(Send(7, REQUESTS[0]))
+    broker_channels, broker, events = opened()
+    broker_channels.send(Send(7, REQUESTS[0]))
     await run_until_idle()
-    assert broker.requests == [] and events == [] and made.is_idle(0)
+    assert broker.requests == [] and events == [] and broker_channels.is_idle(0)
 
 
 async def test_close_drops_the_queue_and_ignores_the_response_in_flight() -> None:
-    made, broker, events = opened()
+    broker_channels, broker, events = opened()
     broker.gate.clear()
-    made.send(Send(0, REQUESTS[0]))
-    made.send(Send(0, REQUESTS[1]))
+    broker_channels.send(Send(0, REQUESTS[0]))
+    broker_channels.send(Send(0, REQUESTS[1]))
     await run_until_idle()
-    made.close()
-    made.send(Send(0, REQUESTS[2]))
+    broker_channels.close()
+    broker_channels.send(Send(0, REQUESTS[2]))
     broker.gate.set()
     await run_until_idle()
     assert broker.requests == [REQUESTS[0]]
@@ -102,9 +102,9 @@ async def test_close_drops_the_queue_and_ignores_the_response_in_flight() -> Non
 
 async def test_pending_requests_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(channels, "QUEUED_REQUESTS_MAX", 2)
-    made, broker, events = opened()
-    made.send(Send(0, REQUESTS[0]))
-    made.send(Send(0, REQUESTS[0]))
+    broker_channels, broker, events = opened()
+    broker_channels.send(Send(0, REQUESTS[0]))
+    broker_channels.send(Send(0, REQUESTS[0]))
     with pytest.raises(OverflowError):
-        made.send(Send(0, REQUESTS[0]))
+        broker_channels.send(Send(0, REQUESTS[0]))
     await run_until_idle()

@@ -104,7 +104,7 @@ async def test_requests_wait_until_a_new_controller_has_read_the_tree(
     await cluster.start(NewTopic("t"))
     controller, tp = cluster.controller, TopicPartition("t", 0)
     broker_epoch = (await cluster.session.get(paths.broker(0))).stat.czxid
-    wanted = WantedIsr(0, (await controller.topic_ids())["t"], 0, 0, (0,))
+    requested = WantedIsr(0, (await controller.topic_ids())["t"], 0, 0, (0,))
 
     async def next_term() -> None:
         before = controller.epoch
@@ -113,7 +113,7 @@ async def test_requests_wait_until_a_new_controller_has_read_the_tree(
             await asyncio.sleep(0)
 
     await next_term()
-    (altered,) = (await controller.alter_isrs((0, broker_epoch), {tp: wanted})).values()
+    (altered,) = (await controller.alter_isrs((0, broker_epoch), {tp: requested})).values()
     assert isinstance(altered, StoredState) and altered.state.isr == (0,)
     await next_term()
     assert [*await controller.topic_ids()] == ["t"]
@@ -182,11 +182,11 @@ async def check_crash(script: list[tuple[str, str, bool]], crash_at: int, power_
     cluster.fs.faults.append(Fault("sync", storage.LOG_NAME, skip=crash_at, times=1_000_000))
     exists: dict[str, bool] = {}
     unsure: dict[str, None] = {}
-    for what, name, patient in script:
+    for operation, name, patient in script:
         timeout_ms = 1000 if patient else 0
-        code = await ask(cluster.controller, what, name, timeout_ms)
+        code = await ask(cluster.controller, operation, name, timeout_ms)
         if code is ErrorCode.NONE:
-            exists[name] = what == "create"
+            exists[name] = operation == "create"
             unsure.pop(name, None)
         elif code not in (
             ErrorCode.TOPIC_ALREADY_EXISTS,
@@ -219,8 +219,8 @@ def deleted_ids(cluster: ControlledCluster) -> set[uuid.UUID]:
     }
 
 
-async def ask(controller: Controller, what: str, name: str, timeout_ms: int) -> ErrorCode:
-    if what == "delete":
+async def ask(controller: Controller, operation: str, name: str, timeout_ms: int) -> ErrorCode:
+    if operation == "delete":
         return (await controller.delete_topics([name], timeout_ms))[name]
     results = await controller.create_topics(
         [NewTopic(name, 2, 1)], timeout_ms=timeout_ms, validate_only=False

@@ -22,7 +22,7 @@ def cluster(led_elsewhere: int) -> ClusterState:
         leader = 2 if index < led_elsewhere else 1
         state = StoredPartitionState(leader, 4, (1, 2), 1)
         partitions[index] = Partition((1, 2), state=state, version=0)
-    brokers = {one: LiveBroker(one, 5, BrokerInfo(())) for one in (1, 2)}
+    brokers = {broker_id: LiveBroker(broker_id, 5, BrokerInfo(())) for broker_id in (1, 2)}
     return ClusterState(1, 1, brokers, {"t": Topic("t", uuid.UUID(int=1), partitions)})
 
 
@@ -39,8 +39,8 @@ def given_back(state: ClusterState, percentage: int = 10) -> list[int]:
 def test_more_than_a_share_of_them(
     led_elsewhere: int, percentage: int, expected: list[int] | int
 ) -> None:
-    wanted = list(range(expected)) if isinstance(expected, int) else expected
-    assert given_back(cluster(led_elsewhere), percentage) == wanted
+    expected_indexes = list(range(expected)) if isinstance(expected, int) else expected
+    assert given_back(cluster(led_elsewhere), percentage) == expected_indexes
 
 
 def test_only_where_the_preferred_replica_can_lead() -> None:

@@ -27,7 +27,7 @@ def test_many_partitions_are_split_into_chunks() -> None:
     many = [partition(f"t-{index}") for index in range(2 * CHUNK_PARTITIONS + 1)]
     sizes = [len(chunk) for chunk in chunks(many)]
     assert sizes == [CHUNK_PARTITIONS, CHUNK_PARTITIONS, 1]
-    assert [one for chunk in chunks(many) for one in chunk] == many
+    assert [tp for chunk in chunks(many) for tp in chunk] == many
 
 
 def test_the_history_has_the_last_events() -> None:

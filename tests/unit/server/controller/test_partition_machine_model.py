@@ -133,7 +133,9 @@ class ControllerMachine(RuleBasedStateMachine):
         if name in self.world.topics:
             return
         self.made += 1
-        assignment = {index: Assignment(tuple(those)) for index, those in enumerate(replicas)}
+        assignment = {
+            index: Assignment(tuple(broker_ids)) for index, broker_ids in enumerate(replicas)
+        }
         self.world.topics[name] = uuid.UUID(int=self.made), assignment
         self.world.queued.extend(self.world.found(name))
 
@@ -247,9 +249,11 @@ class ControllerMachine(RuleBasedStateMachine):
     def elect_one(self, tp: TopicPartition, unclean: bool) -> None:
         partition = self.machine.cluster.partition(tp)
         commands = self.machine.handle(events.Elect((tp,), unclean))
-        (elected,) = (one for one in commands if isinstance(one, events.ElectionResults))
+        (elected,) = (
+            command for command in commands if isinstance(command, events.ElectionResults)
+        )
         result = elected.results[tp]
-        writes = [one for one in commands if isinstance(one, events.WriteStates)]
+        writes = [command for command in commands if isinstance(command, events.WriteStates)]
         if not isinstance(result, int):
             assert writes == [] and len(commands) == 1
             return
@@ -259,7 +263,7 @@ class ControllerMachine(RuleBasedStateMachine):
         if unclean:
             assert partition.state.leader == -1
             self.world.unclean[tp] = partition.state.leader_epoch + 1
-        self.world.writing.extend(one.writes for one in writes)
+        self.world.writing.extend(command.writes for command in writes)
 
     @rule(name=TOPICS)
     def mark_topic(self, name: str) -> None:
@@ -355,7 +359,7 @@ class ControllerMachine(RuleBasedStateMachine):
             # refuses what was sent for its earlier registration
             brokers = world.metadata[broker].image.brokers
             if request.broker_epoch == world.registered.get(broker):
-                assert all(one.broker_id in brokers for one in request.live_leaders)
+                assert all(leader.broker_id in brokers for leader in request.live_leaders)
             for topic in request.topic_states:
                 for state in topic.partition_states:
                     tp = TopicPartition(topic.topic_name, state.partition_index)
@@ -411,7 +415,7 @@ class ControllerMachine(RuleBasedStateMachine):
     def replicas_of(self, name: str) -> set[int]:
         """All brokers that have, or may have, a replica of the topic."""
         partitions = self.machine.cluster.topics[name].partitions.values()
-        return {one for partition in partitions for one in partition.holders}
+        return {broker for partition in partitions for broker in partition.holders}
 
     def check_partition(
         self, tp: TopicPartition, topic_id: uuid.UUID, assignment: Assignment

@@ -33,12 +33,14 @@ async def test_concurrent_requests_end_with_the_largest_count(
     cluster: ControlledCluster,
 ) -> None:
     await cluster.start(NewTopic("t", 1, 1))
-    answers = await asyncio.gather(*(extend(cluster, ("t", wanted)) for wanted in (3, 5, 5, 4)))
-    for wanted, answer in zip((3, 5, 5, 4), answers, strict=True):
-        assert answer["t"] in (ErrorCode.NONE, ErrorCode.INVALID_PARTITIONS), wanted
+    answers = await asyncio.gather(*(extend(cluster, ("t", count)) for count in (3, 5, 5, 4)))
+    for count, answer in zip((3, 5, 5, 4), answers, strict=True):
+        assert answer["t"] in (ErrorCode.NONE, ErrorCode.INVALID_PARTITIONS), count
     assert ErrorCode.NONE in (answers[1]["t"], answers[2]["t"])
     partitions = cluster.broker.metadata.image.topics["t"].partitions
-    assert [(one.partition, one.leader) for one in partitions] == [(n, 0) for n in range(5)]
+    assert [(partition.partition, partition.leader) for partition in partitions] == [
+        (n, 0) for n in range(5)
+    ]
 
 
 async def test_the_partitions_of_one_request_are_bounded(cluster: ControlledCluster) -> None:

@@ -31,9 +31,9 @@ def plan(
 
 
 def refused(*args: object, **values: object) -> tuple[ErrorCode, str | None]:
-    with pytest.raises(ApiError) as refusal:
+    with pytest.raises(ApiError) as caught:
         plan(*args, **values)  # type: ignore[arg-type]
-    return refusal.value.code, refusal.value.message
+    return caught.value.code, caught.value.message
 
 
 def test_only_added_partitions_are_assigned() -> None:

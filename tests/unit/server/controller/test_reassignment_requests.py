@@ -35,8 +35,8 @@ class Store:
         self.written: list[TopicAssignment] = []
 
     async def change_assignment(self, name: str, plan: Plan) -> int:
-        for one in self.found:
-            self.written.append(await plan(one))
+        for assignment in self.found:
+            self.written.append(await plan(assignment))
         self.topic.version += 1  # the controller has read it already
         return self.topic.version
 
@@ -66,7 +66,7 @@ async def test_the_last_plan_counts(
     state = StoredPartitionState(1, 4, (1, 2), 1)
     moving = Partition((3, 1, 2), (3,), (2,), state=state, version=0)
     topic = Topic("t", T, {0: moving}, version=4)
-    brokers = {one: LiveBroker(one, 5, BrokerInfo(())) for one in (1, 2, 3)}
+    brokers = {broker_id: LiveBroker(broker_id, 5, BrokerInfo(())) for broker_id in (1, 2, 3)}
     tasks = VirtualTasks(VirtualClock())
     controller: Any = SimpleNamespace(
         cluster=ClusterState(1, 1, brokers, {"t": topic}),
@@ -87,7 +87,7 @@ async def test_a_term_that_ends_while_the_node_is_written() -> None:
     """The write has succeeded, and nobody will read the node in this term: the answer comes
     nevertheless, without the wait for a change."""
     topic = Topic("t", T, {0: Partition((1, 2))}, version=4)
-    brokers = {one: LiveBroker(one, 5, BrokerInfo(())) for one in (1, 2, 3)}
+    brokers = {broker_id: LiveBroker(broker_id, 5, BrokerInfo(())) for broker_id in (1, 2, 3)}
     tasks = VirtualTasks(VirtualClock())
     ready = TopicWaiters(tasks)
 
@@ -104,8 +104,8 @@ async def test_a_term_that_ends_while_the_node_is_written() -> None:
         reevaluate=lambda partitions: None,
     )
     requests = ReassignmentRequests(controller, tasks=tasks)
-    asked = requests.reassign([Reassignment(TP, (3, 2))], timeout_ms=1000)
-    (result,) = await asyncio.wait_for(asked, 10)
+    reassigning = requests.reassign([Reassignment(TP, (3, 2))], timeout_ms=1000)
+    (result,) = await asyncio.wait_for(reassigning, 10)
     assert result is not None and result.code == ErrorCode.NOT_CONTROLLER
 
 
@@ -116,7 +116,7 @@ async def test_an_isr_that_is_being_written_when_its_replicas_are_dropped() -> N
     both, alone = (StoredPartitionState(3, 4, isr, 1) for isr in ((3, 1), (3,)))
     moving = Partition((3, 1, 2), (3,), (2,), state=both, version=0)
     topic = Topic("t", T, {0: moving}, version=4)
-    brokers = {one: LiveBroker(one, 5, BrokerInfo(())) for one in (1, 2, 3)}
+    brokers = {broker_id: LiveBroker(broker_id, 5, BrokerInfo(())) for broker_id in (1, 2, 3)}
     tasks = VirtualTasks(VirtualClock())
     planned: list[bool] = []
 

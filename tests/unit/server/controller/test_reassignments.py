@@ -38,7 +38,7 @@ def cluster() -> ClusterState:
         1: Partition(*MOVING, state=states[1], version=0),
     }
     gone = Topic("gone", uuid.UUID(int=2), {0: Partition((1,))}, deleting=True)
-    brokers = {one: LiveBroker(one, 5, BrokerInfo(())) for one in (1, 2, 3)}
+    brokers = {broker_id: LiveBroker(broker_id, 5, BrokerInfo(())) for broker_id in (1, 2, 3)}
     topics = {"t": Topic("t", uuid.UUID(int=1), partitions), "gone": gone}
     return ClusterState(1, 1, brokers, topics)
 
@@ -49,12 +49,12 @@ def after(tp: TopicPartition, target: list[int] | None, **options: bool) -> Assi
     return reassign(known, tp, partition.assignment, target, **options)
 
 
-def refusal(
+def error(
     tp: TopicPartition, target: list[int] | None, **options: bool
 ) -> tuple[ErrorCode, str | None]:
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(ApiError) as caught:
         after(tp, target, **options)
-    return refused.value.code, refused.value.message
+    return caught.value.code, caught.value.message
 
 
 @pytest.mark.parametrize(
@@ -80,9 +80,9 @@ def test_replicas_that_are_added_and_removed(
 def test_unknown_partitions() -> None:
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     no_topic = "Unable to find a topic named no."
-    assert refusal(TopicPartition("no", 0), [9]) == (unknown, no_topic)
-    assert refusal(TopicPartition("t", 7), None) == (unknown, "Unable to find partition t:7.")
-    assert refusal(TopicPartition("gone", 0), [1])[0] is unknown
+    assert error(TopicPartition("no", 0), [9]) == (unknown, no_topic)
+    assert error(TopicPartition("t", 7), None) == (unknown, "Unable to find partition t:7.")
+    assert error(TopicPartition("gone", 0), [1])[0] is unknown
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_unknown_partitions() -> None:
 )
 def test_invalid_replicas(target: list[int], message: str) -> None:
     expected = f"The manual partition assignment includes {message}"
-    assert refusal(T0, target) == (ErrorCode.INVALID_REPLICA_ASSIGNMENT, expected)
+    assert error(T0, target) == (ErrorCode.INVALID_REPLICA_ASSIGNMENT, expected)
 
 
 def test_a_replica_of_a_dead_broker_may_stay() -> None:
@@ -108,15 +108,15 @@ def test_a_replica_of_a_dead_broker_may_stay() -> None:
 
 
 def test_a_cancellation_without_a_reassignment() -> None:
-    assert refusal(T0, None) == (ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, None)
+    assert error(T0, None) == (ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, None)
 
 
 def test_the_number_of_replicas_may_be_protected() -> None:
     """As in KIP-860."""
     expected = "The replication factor is changed from 2 to 1"
-    refused = refusal(T0, [1], may_change_factor=False)
+    refused = error(T0, [1], may_change_factor=False)
     assert refused == (ErrorCode.INVALID_REPLICATION_FACTOR, expected)
-    assert refusal(T1, [1, 2, 3], may_change_factor=False)[0] == refused[0]
+    assert error(T1, [1, 2, 3], may_change_factor=False)[0] == refused[0]
     assert after(T1, [2, 3], may_change_factor=False) == Assignment((2, 3, 1), (3,), (1,))
 
 
@@ -152,7 +152,7 @@ def test_the_node_of_the_topic_lists_only_what_changes() -> None:
 
 def test_a_broker_may_be_down_if_a_node_in_the_tree_asks_for_it() -> None:
     """As in Apache Kafka 3.9, which checks requests only (`KafkaController.validateReplicas`)."""
-    assert refusal(T0, [7, 1])[0] is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert error(T0, [7, 1])[0] is ErrorCode.INVALID_REPLICA_ASSIGNMENT
     assert after(T0, [7, 1], may_be_down=True) == Assignment((7, 1, 2), (7,), (2,))
     for wrong in ([], [7, 7], [-1, 1]):
-        assert refusal(T0, wrong, may_be_down=True)[0] is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        assert error(T0, wrong, may_be_down=True)[0] is ErrorCode.INVALID_REPLICA_ASSIGNMENT

@@ -21,9 +21,9 @@ def partition(leader: int = 1, *, announced: bool = True) -> Partition:
 
 def cluster(*partitions: Partition) -> ClusterState:
     topic = Topic("t", TOPIC_ID, dict(enumerate(partitions)))
-    made = ClusterState(1, 1, {1: LiveBroker(1, 5, BrokerInfo(()))}, {"t": topic})
-    made.check_invariants()
-    return made
+    cluster_state = ClusterState(1, 1, {1: LiveBroker(1, 5, BrokerInfo(()))}, {"t": topic})
+    cluster_state.check_invariants()
+    return cluster_state
 
 
 def test_a_topic_is_ready_when_the_metadata_have_all_leaders() -> None:
@@ -34,31 +34,31 @@ def test_a_topic_is_ready_when_the_metadata_have_all_leaders() -> None:
     assert not cluster(partition()).is_ready("u")
 
 
-@pytest.mark.parametrize(("wanted", "is_ready"), [(1, True), (2, True), (3, False)])
-def test_a_topic_is_ready_with_enough_partitions(wanted: int, is_ready: bool) -> None:
-    assert cluster(partition(), partition()).is_ready("t", wanted) is is_ready
+@pytest.mark.parametrize(("partitions", "is_ready"), [(1, True), (2, True), (3, False)])
+def test_a_topic_is_ready_with_enough_partitions(partitions: int, is_ready: bool) -> None:
+    assert cluster(partition(), partition()).is_ready("t", partitions) is is_ready
 
 
 def test_leaders_in_the_metadata() -> None:
-    made = cluster(partition(), partition(announced=False))
-    assert made.is_led_by({})
-    assert made.is_led_by({T0: 1})
-    assert not made.is_led_by({T0: 2})
-    assert not made.is_led_by({T0: 1, T1: 1}), "not yet"
-    assert not made.is_led_by({TopicPartition("t", 5): 1})
+    cluster_state = cluster(partition(), partition(announced=False))
+    assert cluster_state.is_led_by({})
+    assert cluster_state.is_led_by({T0: 1})
+    assert not cluster_state.is_led_by({T0: 2})
+    assert not cluster_state.is_led_by({T0: 1, T1: 1}), "not yet"
+    assert not cluster_state.is_led_by({TopicPartition("t", 5): 1})
     assert not cluster(Partition((1,))).is_led_by({T0: 1})
 
 
 def test_changed_partitions_of_an_assignment() -> None:
-    made = cluster(partition(), partition())
+    cluster_state = cluster(partition(), partition())
     same = TopicAssignment(TOPIC_ID, {0: (1,), 1: (1,)}, {}, {})
-    assert made.changed_partitions("t", same).replicas == {}
+    assert cluster_state.changed_partitions("t", same).replicas == {}
     for changed in (
         TopicAssignment(TOPIC_ID, {0: (1,), 1: (1, 2)}, {}, {}),
         TopicAssignment(TOPIC_ID, {0: (1,), 1: (1,)}, {1: (2,)}, {}),
         TopicAssignment(TOPIC_ID, {0: (1,), 1: (1,)}, {}, {1: (1,)}),
     ):
-        assert list(made.changed_partitions("t", changed).replicas) == [1]
+        assert list(cluster_state.changed_partitions("t", changed).replicas) == [1]
     more = TopicAssignment(TOPIC_ID, {0: (1,), 1: (1,), 2: (1,)}, {}, {})
-    assert made.changed_partitions("t", more).replicas == {2: (1,)}
-    assert made.changed_partitions("unknown", same) == same
+    assert cluster_state.changed_partitions("t", more).replicas == {2: (1,)}
+    assert cluster_state.changed_partitions("unknown", same) == same

@@ -28,10 +28,10 @@ async def create(
     timeout_ms: int = 1000,
     validate_only: bool = False,
 ) -> dict[str, TopicResult]:
-    wanted = [NewTopic(topic, 1, 1) if isinstance(topic, str) else topic for topic in topics]
+    new_topics = [NewTopic(topic, 1, 1) if isinstance(topic, str) else topic for topic in topics]
     return dict(
         await cluster.controller.create_topics(
-            wanted, timeout_ms=timeout_ms, validate_only=validate_only
+            new_topics, timeout_ms=timeout_ms, validate_only=validate_only
         )
     )
 

@@ -54,9 +54,9 @@ def test_legal_names(name: str) -> None:
 @given(st.text(min_size=1, max_size=20), st.characters(), st.integers(0, 20))
 def test_any_other_character_is_refused(name: str, character: str, place: int) -> None:
     if not (character.isascii() and (character.isalnum() or character in "._-")):
-        with pytest.raises(ApiError) as refusal:
+        with pytest.raises(ApiError) as caught:
             check_topic_name(name[:place] + character + name[place:])
-        assert refusal.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
+        assert caught.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 def test_names_collide_by_dot_and_underscore_in_the_same_place() -> None:
@@ -90,17 +90,17 @@ def test_a_manual_assignment_is_used() -> None:
 def test_the_first_error_of_an_assignment_is_reported(
     assigned: list[tuple[int, tuple[int, ...]]], wrong: str
 ) -> None:
-    with pytest.raises(ApiError) as refusal:
+    with pytest.raises(ApiError) as caught:
         plan(NewTopic("t", assignments=assigned))
-    assert refusal.value.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
-    assert wrong in (refusal.value.message or "")
+    assert caught.value.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert wrong in (caught.value.message or "")
 
 
 def test_the_default_replication_factor_may_exceed_the_brokers() -> None:
     topic = NewTopic("t", num_partitions=1)
-    with pytest.raises(ApiError) as refusal:
+    with pytest.raises(ApiError) as caught:
         plan(topic, racks={1: None})
-    assert refusal.value.code is ErrorCode.INVALID_REPLICATION_FACTOR
+    assert caught.value.code is ErrorCode.INVALID_REPLICATION_FACTOR
 
 
 def test_the_partitions_of_one_request_are_bounded() -> None:
@@ -109,8 +109,8 @@ def test_the_partitions_of_one_request_are_bounded() -> None:
     check_total([NewTopic("a", half), NewTopic("b", -half)], DEFAULTS)
     one_more = [(index, (1,)) for index in range(half + 1)]
     for too_many in (NewTopic("b", half + 1), NewTopic("b", assignments=one_more)):
-        with pytest.raises(ApiError) as refusal:
+        with pytest.raises(ApiError) as caught:
             check_total([NewTopic("a", half), too_many], DEFAULTS)
-        assert refusal.value.code is ErrorCode.POLICY_VIOLATION
+        assert caught.value.code is ErrorCode.POLICY_VIOLATION
     with pytest.raises(ApiError):
         check_total([NewTopic("a", 2 * half - 2), NewTopic("defaults")], DEFAULTS)

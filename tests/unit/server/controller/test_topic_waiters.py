@@ -19,17 +19,17 @@ def never() -> bool:
 
 
 async def test_check_completes_waiters_whose_condition_holds(waiters: TopicWaiters) -> None:
-    true: set[str] = set()
-    first = waiters.add("t", lambda: "first" in true)
-    second = waiters.add("t", lambda: "second" in true)
-    other = waiters.add("u", lambda: "first" in true)
+    holding: set[str] = set()
+    first = waiters.add("t", lambda: "first" in holding)
+    second = waiters.add("t", lambda: "second" in holding)
+    other = waiters.add("u", lambda: "first" in holding)
     waiters.check("t")
     assert not first.done() and not second.done()
-    true.add("first")
+    holding.add("first")
     waiters.check("t")
     assert first.result() is None
     assert not second.done() and not other.done(), "the change was of another topic"
-    true.add("second")
+    holding.add("second")
     waiters.check("t")
     waiters.check("t")
     assert second.result() is None

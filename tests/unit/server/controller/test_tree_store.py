@@ -187,8 +187,8 @@ async def test_a_big_topic_is_not_read_at_once() -> None:
     session, _ = await prepared()
     nodes = {f"/brokers/topics/t/partitions/{index}/state": None for index in range(1200)}
     await ensure_paths(session, nodes)
-    asked_before: list[int] = []
-    asked = 0
+    reads_before: list[int] = []
+    reads = 0
 
     class Counted:
         """The session, with the reads before each transaction counted."""
@@ -196,29 +196,29 @@ async def test_a_big_topic_is_not_read_at_once() -> None:
         exists = staticmethod(session.exists)
 
         def children(self, path: str) -> Awaitable[list[str]]:
-            nonlocal asked
-            asked += 1
+            nonlocal reads
+            reads += 1
             return session.children(path)
 
         def multi(self, ops: Sequence[Op]) -> Awaitable[list[OpResult]]:
-            nonlocal asked
+            nonlocal reads
             assert len(ops) <= DELETES_PER_TRANSACTION_MAX + 1
-            asked_before.append(asked)
-            asked = 0
+            reads_before.append(reads)
+            reads = 0
             return session.multi(ops)
 
     counted: Any = Counted()
     await TreeStore(counted, Term(1, 1), lambda: None).remove_topic("t")
     assert await session.exists("/brokers/topics/t") is None
-    assert max(asked_before) <= 1 + DELETES_PER_TRANSACTION_MAX
+    assert max(reads_before) <= 1 + DELETES_PER_TRANSACTION_MAX
 
 
 async def test_creating_a_topic_that_exists() -> None:
     session, store = await prepared()
     topic_id = uuid.UUID(int=5)
-    with pytest.raises(NodeExists) as refusal:
+    with pytest.raises(NodeExists) as caught:
         await store.create_topic("t", topic_id, {0: (0,)}, {})
-    assert refusal.value.path == "/brokers/topics/t"
+    assert caught.value.path == "/brokers/topics/t"
     assert await session.exists("/config/topics/t") is None, "all or nothing"
 
 

@@ -26,20 +26,23 @@ OF_BROKERS = range(BATCHED_SINCE, API.highest + 1)
 async def partitions(broker: MemoryBroker, transactional_id: str = ID) -> dict[str, list[int]]:
     """What belongs to a transaction."""
     found = await described(broker, transactional_id)
-    return {one.topic: sorted(one.partitions) for one in found.topics}
+    return {topic.topic: sorted(topic.partitions) for topic in found.topics}
 
 
-async def ask_as_broker(broker: MemoryBroker, version: int, *asked: dict[str, Any]) -> Any:
-    return await broker.ask("AddPartitionsToTxn", version, transactions=list(asked))
+async def ask_as_broker(broker: MemoryBroker, version: int, *transactions: dict[str, Any]) -> Any:
+    return await broker.ask("AddPartitionsToTxn", version, transactions=list(transactions))
 
 
 async def add_as_broker(
-    broker: MemoryBroker, version: int, *asked: dict[str, Any]
+    broker: MemoryBroker, version: int, *transactions: dict[str, Any]
 ) -> dict[str, dict[tuple[str, int], int]]:
     """Code by transactional id, and topic and partition."""
-    answer = await ask_as_broker(broker, version, *asked)
+    answer = await ask_as_broker(broker, version, *transactions)
     assert answer.error_code == Code.NONE
-    return {one.transactional_id: codes(one.topic_results) for one in answer.results_by_transaction}
+    return {
+        result.transactional_id: codes(result.topic_results)
+        for result in answer.results_by_transaction
+    }
 
 
 # -- clients ------------------------------------------------------------------------------
@@ -76,7 +79,10 @@ async def test_many_are_looked_at_in_slices_and_not_overtaken(
 async def test_many_transactions(broker: MemoryBroker, version: int) -> None:
     await find(broker)
     ids = [f"id {number}" for number in range(2 * add_partitions_to_txn.TRANSACTIONS_PER_STEP + 1)]
-    asked = [asked_by_broker(await begun(broker, one), {"t": [0]}, one) for one in ids]
-    found = await add_as_broker(broker, version, *asked)
-    assert found == {one: {("t", 0): Code.NONE} for one in ids}
+    transactions = [
+        asked_by_broker(await begun(broker, transactional_id), {"t": [0]}, transactional_id)
+        for transactional_id in ids
+    ]
+    found = await add_as_broker(broker, version, *transactions)
+    assert found == {transactional_id: {("t", 0): Code.NONE} for transactional_id in ids}
     assert await add_as_broker(broker, version) == {}

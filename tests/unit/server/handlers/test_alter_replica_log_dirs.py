@@ -15,18 +15,18 @@ Placed = dict[str, list[tuple[str, int, bool]]]
 
 
 async def alter(
-    broker: MemoryBroker, *wanted: tuple[str, str, Sequence[int]], version: int = 2
+    broker: MemoryBroker, *moves: tuple[str, str, Sequence[int]], version: int = 2
 ) -> dict[tuple[str, int], int]:
     """Ask for (directory, topic, partitions); error codes by partition."""
     dirs = [
         {"path": path, "topics": [{"name": topic, "partitions": list(indexes)}]}
-        for path, topic, indexes in wanted
+        for path, topic, indexes in moves
     ]
     answer = await broker.ask("AlterReplicaLogDirs", version, dirs=dirs)
     return {
-        (topic.topic_name, one.partition_index): one.error_code
+        (topic.topic_name, partition.partition_index): partition.error_code
         for topic in answer.results
-        for one in topic.partitions
+        for partition in topic.partitions
     }
 
 
@@ -34,12 +34,12 @@ async def placed(broker: MemoryBroker) -> Placed:
     """By directory: topic, partition, and whether it is a copy on its way."""
     answer = await broker.ask("DescribeLogDirs", 5, topics=None)
     return {
-        each.log_dir: sorted(
-            (topic.name, one.partition_index, one.is_future_key)
-            for topic in each.topics
-            for one in topic.partitions
+        directory.log_dir: sorted(
+            (topic.name, partition.partition_index, partition.is_future_key)
+            for topic in directory.topics
+            for partition in topic.partitions
         )
-        for each in answer.results
+        for directory in answer.results
     }
 
 

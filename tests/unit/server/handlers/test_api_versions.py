@@ -32,7 +32,10 @@ UNSUPPORTED_VERSION = bytes.fromhex("00000007 0023 00000001 0012 0000 0004")
 async def test_what_is_served(broker: MemoryBroker, version: int) -> None:
     answer = await broker.ask("ApiVersions", version, **SOFTWARE)
     assert answer.error_code == Code.NONE
-    received = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
+    received = {
+        api_version.api_key: (api_version.min_version, api_version.max_version)
+        for api_version in answer.api_keys
+    }
     assert set(received) == SERVED
     for api, _ in HANDLERS.values():
         if api.key in SERVED:
@@ -48,7 +51,10 @@ ALWAYS = {"group.version": (1, 1), "metadata.version": (30, 30)}
 async def test_clients_push_where_metrics_are_shown(broker: MemoryBroker) -> None:
     """As Apache Kafka, which lists these where it has a reporter that takes metrics of clients."""
     answer = await broker.ask("ApiVersions", 4, **SOFTWARE)
-    received = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
+    received = {
+        api_version.api_key: (api_version.min_version, api_version.max_version)
+        for api_version in answer.api_keys
+    }
     assert set(received) == SERVED | {71, 72} == set(HANDLERS)
     assert received[71] == received[72] == (0, 0)
 
@@ -63,10 +69,13 @@ async def test_elsewhere_they_are_not_served(broker: MemoryBroker) -> None:
 async def levels(broker: MemoryBroker, version: int) -> tuple[dict[str, tuple[int, int]], ...]:
     """What is supported and what is finalized, by name, each from and to a level."""
     answer = await broker.ask("ApiVersions", version, **SOFTWARE)
-    supported = {one.name: (one.min_version, one.max_version) for one in answer.supported_features}
+    supported = {
+        feature.name: (feature.min_version, feature.max_version)
+        for feature in answer.supported_features
+    }
     finalized = {
-        one.name: (one.min_version_level, one.max_version_level)
-        for one in answer.finalized_features
+        feature.name: (feature.min_version_level, feature.max_version_level)
+        for feature in answer.finalized_features
     }
     return supported, finalized
 
@@ -138,8 +147,8 @@ async def test_a_version_that_is_not_served_is_answered_in_version_0(
 async def test_names_of_software(
     broker: MemoryBroker, version: int, name: str, number: str, is_well_formed: bool
 ) -> None:
-    asked = {"client_software_name": name, "client_software_version": number}
-    answer = await broker.ask("ApiVersions", version, **asked)
+    software = {"client_software_name": name, "client_software_version": number}
+    answer = await broker.ask("ApiVersions", version, **software)
     assert answer.error_code == (Code.NONE if is_well_formed else Code.INVALID_REQUEST)
     assert bool(answer.api_keys) == is_well_formed
 

@@ -81,15 +81,17 @@ async def test_only_brokers_may_ask(broker: MemoryBroker, api: Any) -> None:
 
 def altering(broker: MemoryBroker, **changes: Any) -> alter_partition.AlterPartitionRequest:
     """AlterPartition of this broker for its own partition of t, unchanged but for `changes`."""
-    found = broker.replica()
-    isr = changes.pop("isr", found.partition.isr)
-    asked: dict[str, Any] = {
+    replica = broker.replica()
+    isr = changes.pop("isr", replica.partition.isr)
+    partition: dict[str, Any] = {
         "partition_index": 0,
-        "leader_epoch": found.partition.leader_epoch,
-        "new_isr_with_epochs": [alter_partition.IsrMember(one) for one in isr],
-        "partition_epoch": found.partition.partition_epoch,
+        "leader_epoch": replica.partition.leader_epoch,
+        "new_isr_with_epochs": [alter_partition.IsrMember(broker_id) for broker_id in isr],
+        "partition_epoch": replica.partition.partition_epoch,
     } | changes
-    topic = alter_partition.AskedTopic(found.topic_id, [alter_partition.AskedPartition(**asked)])
+    topic = alter_partition.AskedTopic(
+        replica.topic_id, [alter_partition.AskedPartition(**partition)]
+    )
     return alter_partition.AlterPartitionRequest(
         broker.settings.broker_id, broker.parts.epoch, [topic]
     )
@@ -98,16 +100,20 @@ def altering(broker: MemoryBroker, **changes: Any) -> alter_partition.AlterParti
 @scenario(topics={"t": 1}, in_cluster=True)
 async def test_the_controller_answers_with_what_is_in_force(broker: MemoryBroker) -> None:
     answer = await ask(broker, alter_partition.API, altering(broker))
-    (one,) = answer.topics[0].partitions
+    (received,) = answer.topics[0].partitions
     partition = broker.replica().partition
-    assert (one.error_code, one.leader_id, tuple(one.isr)) == (0, partition.leader, partition.isr)
+    assert (received.error_code, received.leader_id, tuple(received.isr)) == (
+        0,
+        partition.leader,
+        partition.isr,
+    )
     answer = await ask(broker, alter_partition.API, altering(broker, isr=(0, 7)))
     assert answer.topics[0].partitions[0].error_code == Code.INELIGIBLE_REPLICA
 
 
 def leaving(broker: MemoryBroker, **changes: int) -> controlled_shutdown.ControlledShutdownRequest:
-    asked = {"broker_id": broker.settings.broker_id, "broker_epoch": broker.parts.epoch} | changes
-    return controlled_shutdown.ControlledShutdownRequest(**asked)
+    fields = {"broker_id": broker.settings.broker_id, "broker_epoch": broker.parts.epoch} | changes
+    return controlled_shutdown.ControlledShutdownRequest(**fields)
 
 
 @scenario("controlled.shutdown.enable=false", topics={"t": 1}, in_cluster=True)
@@ -157,7 +163,7 @@ async def with_follower(
     topic = LeaderAndIsrTopicState("t", leader.topic_id, (states,))
     request = leader_and_isr_request(LeaderAndIsr(state.leader, 1, -1, (topic,), ()))
     await ask(broker, leader_and_isr.API, request)
-    live = tuple(UpdateMetadataBroker(one, (), None) for one in (state.leader, 2))
+    live = tuple(UpdateMetadataBroker(broker_id, (), None) for broker_id in (state.leader, 2))
     known = update_metadata_request(UpdateMetadata(state.leader, 1, -1, (), live))
     await ask(broker, update_metadata.API, known)
     return leader, state
@@ -167,13 +173,13 @@ def fetching_t(broker: MemoryBroker, replica_id: int, offset: int, log_start: in
     """A Fetch of t-0 of broker `replica_id`, or of a consumer (-1)."""
     epoch = broker.replica().partition.leader_epoch
     wait_ms = 0 if replica_id < 0 else 60_000
-    asked = fetching(
+    request = fetching(
         {("t", 0): offset},
         current_leader_epoch=epoch,
         log_start_offset=log_start,
         max_wait_ms=wait_ms,
     )
-    return asked | {"replica_id": replica_id}
+    return request | {"replica_id": replica_id}
 
 
 async def fetch(broker: MemoryBroker, replica_id: int, offset: int) -> Any:
@@ -184,7 +190,7 @@ async def fetch(broker: MemoryBroker, replica_id: int, offset: int) -> Any:
 
 async def throttle(broker: MemoryBroker, replicas: str, rate: int = 1000) -> None:
     """The leader's replicas that are throttled, and its bytes a second."""
-    changes = (
+    alterations = (
         (TOPIC, "t", [("leader.replication.throttled.replicas", SET, replicas)]),
         (
             BROKER,
@@ -192,8 +198,8 @@ async def throttle(broker: MemoryBroker, replicas: str, rate: int = 1000) -> Non
             [("leader.replication.throttled.rate", SET, str(rate))],
         ),
     )
-    for one in changes:
-        assert await change(broker, one) == [(Code.NONE, None)]
+    for alteration in alterations:
+        assert await change(broker, alteration) == [(Code.NONE, None)]
 
 
 BIG = 50_000
@@ -208,9 +214,9 @@ async def with_much(broker: MemoryBroker, *, in_sync: bool) -> None:
 
 async def sent(broker: MemoryBroker, offset: int) -> int | None:
     """How many bytes a follower gets at once; None if it has to wait."""
-    asked = fetching_t(broker, 2, offset)
-    asked["topics"][0]["partitions"][0]["partition_max_bytes"] = BIG // 2
-    waiting = broker.connect().send("Fetch", 12, **asked)
+    request = fetching_t(broker, 2, offset)
+    request["topics"][0]["partitions"][0]["partition_max_bytes"] = BIG // 2
+    waiting = broker.connect().send("Fetch", 12, **request)
     await broker.advance(1)
     if not waiting.done():
         return None
@@ -266,8 +272,8 @@ async def test_a_follower_that_waits_is_answered_when_the_quota_has_room(
     await with_much(broker, in_sync=False)
     await throttle(broker, "*", rate=BIG // 2)
     assert await sent(broker, 0)
-    asked = fetching_t(broker, 2, 1)
-    waiting = broker.connect().send("Fetch", 12, **asked)
+    request = fetching_t(broker, 2, 1)
+    waiting = broker.connect().send("Fetch", 12, **request)
     await broker.advance(1900)
     assert not waiting.done(), "50,000 bytes at 25,000 a second take two"
     await broker.advance(200)
@@ -282,8 +288,8 @@ def delete_before(broker: MemoryBroker, offset: int) -> asyncio.Future[Any]:
 
 
 def outcome(deletion: asyncio.Future[Any]) -> tuple[int, Code]:
-    (one,) = deletion.result().topics[0].partitions
-    return one.low_watermark, Code(one.error_code)
+    (partition,) = deletion.result().topics[0].partitions
+    return partition.low_watermark, Code(partition.error_code)
 
 
 @scenario(topics={"t": 1}, in_cluster=True)
@@ -326,8 +332,8 @@ async def test_a_consumer_that_gives_a_log_start_waits_all_the_same(broker: Memo
     deletion = delete_before(broker, 2)
     await broker.advance(1)
     assert outcome(deletion) == (2, Code.NONE)
-    asked = fetching({("t", 0): end}, log_start_offset=0, max_wait_ms=500)
-    waiting = broker.connect().send("Fetch", 12, **asked)
+    request = fetching({("t", 0): end}, log_start_offset=0, max_wait_ms=500)
+    waiting = broker.connect().send("Fetch", 12, **request)
     await broker.advance(400)
     assert not waiting.done()
     await broker.advance(200)
@@ -352,7 +358,7 @@ async def test_a_dead_follower_does_not_hold_up_a_deletion(broker: MemoryBroker)
 async def test_a_broker_gets_producer_ids_that_no_other_has(broker: MemoryBroker) -> None:
     own = {"broker_id": broker.settings.broker_id, "broker_epoch": broker.parts.epoch}
     blocks = [await broker.ask("AllocateProducerIds", 0, **own) for _ in range(2)]
-    assert [one.error_code for one in blocks] == [0, 0]
+    assert [block.error_code for block in blocks] == [0, 0]
     assert blocks[1].producer_id_start == blocks[0].producer_id_start + blocks[0].producer_id_len
     for changes, code in (
         ({"broker_id": 9}, Code.BROKER_ID_NOT_REGISTERED),
@@ -371,7 +377,7 @@ async def test_a_broker_gets_producer_ids_that_no_other_has(broker: MemoryBroker
 
 async def lives(broker: MemoryBroker, *live: int) -> None:
     """The first of these brokers, the controller, says that they are live."""
-    brokers = tuple(UpdateMetadataBroker(one, (), None) for one in live)
+    brokers = tuple(UpdateMetadataBroker(broker_id, (), None) for broker_id in live)
     known = update_metadata_request(UpdateMetadata(live[0], 1, -1, (), brokers))
     await ask(broker, update_metadata.API, known)
 
@@ -396,8 +402,8 @@ async def test_only_partitions_that_changed_are_looked_at_again(
     own = broker.replica().partition.leader
     await lives(broker, own, 2)
     partitions = [{"partition_index": index, "offset": 2} for index in range(20)]
-    asked = {"topics": [{"name": "t", "partitions": partitions}], "timeout_ms": 5000}
-    deletion = broker.connect().send("DeleteRecords", 2, **asked)
+    request = {"topics": [{"name": "t", "partitions": partitions}], "timeout_ms": 5000}
+    deletion = broker.connect().send("DeleteRecords", 2, **request)
     await run_until_idle()
     monkeypatch.setattr(PartitionState, "low_watermark", noting)
     for index in range(20):
@@ -406,7 +412,7 @@ async def test_only_partitions_that_changed_are_looked_at_again(
         leader.fetched_by(2, leader.log.end_offset, 2)
         await run_until_idle()
         assert len(looked_at) <= index + 1
-    assert {one.low_watermark for one in deletion.result().topics[0].partitions} == {2}
+    assert {partition.low_watermark for partition in deletion.result().topics[0].partitions} == {2}
 
 
 @scenario(topics={"t": 2}, in_cluster=True)
@@ -419,14 +425,14 @@ async def test_a_follower_that_dies_is_waited_for_no_longer(broker: MemoryBroker
         leader.fetched_by(2, leader.log.end_offset, 0)
     await lives(broker, own, 2)
     partitions = [{"partition_index": index, "offset": 2} for index in range(2)]
-    asked = {"topics": [{"name": "t", "partitions": partitions}], "timeout_ms": 5000}
-    deletion = broker.connect().send("DeleteRecords", 2, **asked)
+    request = {"topics": [{"name": "t", "partitions": partitions}], "timeout_ms": 5000}
+    deletion = broker.connect().send("DeleteRecords", 2, **request)
     await run_until_idle()
     assert not deletion.done()
     await lives(broker, own)
     broker.unshare("t", 1)  # a change of one of them is enough
     await run_until_idle()
-    assert {one.low_watermark for one in deletion.result().topics[0].partitions} == {2}
+    assert {partition.low_watermark for partition in deletion.result().topics[0].partitions} == {2}
 
 
 @scenario(in_cluster=True)
@@ -439,20 +445,24 @@ async def test_all_partitions_of_a_cluster_in_one_request(broker: MemoryBroker) 
         UpdateMetadataPartitionState(index, 1, 8, 4, replicas, 6, replicas, ())
         for index in range(partitions)
     )
-    live = tuple(UpdateMetadataBroker(one, (), None) for one in (0, *replicas))
+    live = tuple(UpdateMetadataBroker(broker_id, (), None) for broker_id in (0, *replicas))
     update = UpdateMetadata(
         0,
         1,
         -1,
-        tuple(UpdateMetadataTopicState(f"t{one}", ids[one], known) for one in range(topics)),
+        tuple(
+            UpdateMetadataTopicState(f"t{number}", ids[number], known) for number in range(topics)
+        ),
         live,
     )
     answer = await ask(broker, update_metadata.API, update_metadata_request(update))
     assert answer.error_code == Code.NONE
     image = broker.parts.metadata.image
     assert image.brokers.keys() == {0, 7, 8, 9}
-    assert [len(image.topics[f"t{one}"].partitions) for one in range(topics)] == [500] * topics
-    assert {one.isr for one in image.topics["t19"].partitions} == {replicas}
+    assert [len(image.topics[f"t{number}"].partitions) for number in range(topics)] == [
+        500
+    ] * topics
+    assert {partition.isr for partition in image.topics["t19"].partitions} == {replicas}
 
     stale = update._replace(controller_epoch=0)
     answer = await ask(broker, update_metadata.API, update_metadata_request(stale))

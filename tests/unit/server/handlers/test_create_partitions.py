@@ -16,7 +16,7 @@ from support.memory_network import until
 from support.virtual import run_until_idle
 
 
-def wanted(
+def new_count(
     name: str, count: int, assignments: Sequence[Sequence[int]] | None = None
 ) -> dict[str, Any]:
     replicas = None
@@ -34,8 +34,8 @@ async def count(broker: MemoryBroker, name: str = "t") -> int:
 @pytest.mark.parametrize("iterations", range(0, 30, 3))
 @scenario(topics={"t": 1})
 async def test_it_is_done_entirely_or_not_at_all(broker: MemoryBroker, iterations: int) -> None:
-    asked = {"timeout_ms": 5000, "validate_only": False, "topics": [wanted("t", 3)]}
-    broker.client.send("CreatePartitions", 3, **asked)
+    request = {"timeout_ms": 5000, "validate_only": False, "topics": [new_count("t", 3)]}
+    broker.client.send("CreatePartitions", 3, **request)
     await run_until_idle(iterations)
     await broker.kill()
     found = await count(broker)
@@ -50,13 +50,13 @@ async def test_topics_of_one_request_share_syncs_of_the_disk(broker: MemoryBroke
     assert isinstance(tree, EmbeddedCoordination)
     names = [f"t{number}" for number in range(20)]
     broker.jobs.hold("Storage.append")
-    asked = [wanted(name, 2) for name in names]
+    topics = [new_count(name, 2) for name in names]
     waiting = broker.client.send(
-        "CreatePartitions", 3, timeout_ms=5000, validate_only=False, topics=asked
+        "CreatePartitions", 3, timeout_ms=5000, validate_only=False, topics=topics
     )
     await run_until_idle()
     written = [paths.decode_topic(tree._tree.get(paths.topic(name)).data) for name in names]
-    assert [len(one.replicas) for one in written] == [2] * 20, "in memory, and on their way"
+    assert [len(topic.replicas) for topic in written] == [2] * 20, "in memory, and on their way"
     broker.jobs.release()
     await until(waiting.done, "the answer")
-    assert {one.error_code for one in waiting.result().results} == {Code.NONE}
+    assert {result.error_code for result in waiting.result().results} == {Code.NONE}

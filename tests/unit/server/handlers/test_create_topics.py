@@ -27,8 +27,8 @@ TOPIC_CONFIG, DEFAULT_CONFIG, STATIC_BROKER_CONFIG = 1, 5, 4
 async def create(
     broker: MemoryBroker, *topics: Mapping[str, Any], version: int = 7, **values: Any
 ) -> Any:
-    asked = {"timeout_ms": 5000, "topics": list(topics)} | values
-    answer = await broker.ask("CreateTopics", version, **asked)
+    request = {"timeout_ms": 5000, "topics": list(topics)} | values
+    answer = await broker.ask("CreateTopics", version, **request)
     return answer.topics
 
 
@@ -64,11 +64,11 @@ async def test_a_created_topic_can_be_written_to_at_once(
 @scenario("log.segment.bytes=5000000")
 async def test_the_settings_that_a_topic_gets(broker: MemoryBroker) -> None:
     (answer,) = await create(broker, new_topic("t", configs={"retention.ms": "1000"}))
-    found = {one.name: (one.value, one.config_source) for one in answer.configs}
+    found = {config.name: (config.value, config.config_source) for config in answer.configs}
     assert found["retention.ms"] == ("1000", TOPIC_CONFIG)
     assert found["segment.bytes"] == ("5000000", STATIC_BROKER_CONFIG)
     assert found["max.message.bytes"] == ("1048588", DEFAULT_CONFIG)
-    assert not any(one.read_only or one.is_sensitive for one in answer.configs)
+    assert not any(config.read_only or config.is_sensitive for config in answer.configs)
     broker.parts.authorizer = Denied(Operation.DESCRIBE_CONFIGS)
     (answer,) = await create(broker, new_topic("u"))
     assert (answer.error_code, answer.topic_config_error_code) == (0, 29)
@@ -123,11 +123,11 @@ async def test_many_topics_are_answered_in_slices(
     broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     iterations: list[int] = []
-    received = describe.topic_entries
+    original = describe.topic_entries
 
     def counted(*args: Any, **more: Any) -> Any:
         iterations[-1] += 1
-        return received(*args, **more)
+        return original(*args, **more)
 
     async def beside() -> None:
         while True:
@@ -139,6 +139,6 @@ async def test_many_topics_are_answered_in_slices(
     await run_until_idle(1)
     answers = await create(broker, *[new_topic(f"t{number}") for number in range(40)])
     watching.cancel()
-    assert {one.error_code for one in answers} == {Code.NONE}
+    assert {topic.error_code for topic in answers} == {Code.NONE}
     assert sum(iterations) == 40
     assert max(iterations) <= create_topics.RESPONSES_PER_STEP

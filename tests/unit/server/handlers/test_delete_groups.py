@@ -16,7 +16,7 @@ from support.virtual import run_until_idle
 async def delete(broker: MemoryBroker, *names: str, version: int = 2) -> dict[str, int]:
     """A code for each group, in the order of the answer."""
     answer = await broker.ask("DeleteGroups", version, groups_names=names)
-    return {one.group_id: one.error_code for one in answer.results}
+    return {result.group_id: result.error_code for result in answer.results}
 
 
 @pytest.mark.parametrize("count", [1, 4, 5, 9])
@@ -39,12 +39,12 @@ async def test_a_coordinator_that_goes_before_it_is_done(
     await make_topic(broker)
     await commit(broker, {("a", 0): 5})
     occupy(broker, monkeypatch)
-    asked = broker.client.send("DeleteGroups", 2, groups_names=["g"])
+    waiting = broker.client.send("DeleteGroups", 2, groups_names=["g"])
     await run_until_idle()
-    assert not asked.done()
+    assert not waiting.done()
     broker.parts.groups.close()
-    await until(asked.done, "an answer")
-    assert asked.result().results[0].error_code == Code.NOT_COORDINATOR
+    await until(waiting.done, "an answer")
+    assert waiting.result().results[0].error_code == Code.NOT_COORDINATOR
 
 
 @scenario(topics={"a": 2500})

@@ -23,9 +23,12 @@ async def delete(
     ]
     answer = await broker.ask("DeleteRecords", version, topics=topics, timeout_ms=5000)
     return {
-        (topic.name, one.partition_index): (one.low_watermark, Code(one.error_code))
+        (topic.name, partition.partition_index): (
+            partition.low_watermark,
+            Code(partition.error_code),
+        )
         for topic in answer.topics
-        for one in topic.partitions
+        for partition in topic.partitions
     }
 
 
@@ -38,11 +41,11 @@ async def test_a_fetch_session_reports_the_new_start_once(broker: MemoryBroker) 
     await broker.produce(build())
     first = await broker.ask("Fetch", 12, **fetching({("t", 0): 3}, session_epoch=0))
     await delete_one(broker, 2)
-    asked = fetching({}, session_id=first.session_id, session_epoch=1)
-    (topic,) = (await broker.ask("Fetch", 12, **asked)).responses
+    request = fetching({}, session_id=first.session_id, session_epoch=1)
+    (topic,) = (await broker.ask("Fetch", 12, **request)).responses
     assert topic.partitions[0].log_start_offset == 2
-    asked = fetching({}, session_id=first.session_id, session_epoch=2)
-    assert (await broker.ask("Fetch", 12, **asked)).responses == []
+    request = fetching({}, session_id=first.session_id, session_epoch=2)
+    assert (await broker.ask("Fetch", 12, **request)).responses == []
 
 
 @scenario(topics={"t": 3 * PARTITIONS_PER_STEP})

@@ -19,12 +19,12 @@ IDS_SINCE = 6
 
 async def delete(broker: MemoryBroker, *names: str, version: int = 5, **values: Any) -> Any:
     """The answers, by name; with names where the version has them."""
-    asked: dict[str, Any] = {"timeout_ms": 5000} | values
+    request: dict[str, Any] = {"timeout_ms": 5000} | values
     if version < IDS_SINCE:
-        asked["topic_names"] = list(names)
+        request["topic_names"] = list(names)
     else:
-        asked["topics"] = [{"name": name} for name in names]
-    return (await broker.ask("DeleteTopics", version, **asked)).responses
+        request["topics"] = [{"name": name} for name in names]
+    return (await broker.ask("DeleteTopics", version, **request)).responses
 
 
 async def code(broker: MemoryBroker, *names: str, **values: Any) -> Code:
@@ -33,13 +33,13 @@ async def code(broker: MemoryBroker, *names: str, **values: Any) -> Code:
 
 
 async def topics(broker: MemoryBroker) -> list[str]:
-    return [one.name for one in (await broker.ask("Metadata", 9, topics=None)).topics]
+    return [topic.name for topic in (await broker.ask("Metadata", 9, topics=None)).topics]
 
 
 def directories(broker: MemoryBroker) -> list[str]:
     """Of partitions that are not deleted."""
-    paths = broker.fs.list_dir(DATA)
-    return [one for one in paths if broker.fs.is_dir(f"{DATA}/{one}") and "-delete" not in one]
+    names = broker.fs.list_dir(DATA)
+    return [name for name in names if broker.fs.is_dir(f"{DATA}/{name}") and "-delete" not in name]
 
 
 @scenario(topics={"t": 1})
@@ -88,4 +88,4 @@ async def test_marks_of_one_request_share_syncs_of_the_disk(broker: MemoryBroker
     assert tree._tree.children(paths.DELETE_TOPICS) == sorted(names), "in memory, on their way"
     broker.jobs.release()
     await until(waiting.done, "the answer")
-    assert {one.error_code for one in waiting.result().responses} == {Code.NONE}
+    assert {topic.error_code for topic in waiting.result().responses} == {Code.NONE}

@@ -44,7 +44,9 @@ async def test_one_request_describes_a_limited_number_of_configs(
     whole, *rest = await describe(broker, *[(BROKER, "1", None)] * 2, (TOPIC, "t", None))
     assert not whole.error_code
     assert len(whole.configs) > 50, "a resource that was begun is described completely"
-    assert [(one.error_code, one.configs) for one in rest] == [(Code.POLICY_VIOLATION, [])] * 2
+    assert [(result.error_code, result.configs) for result in rest] == [
+        (Code.POLICY_VIOLATION, [])
+    ] * 2
 
 
 class CountedKeys(list[str]):
@@ -66,10 +68,10 @@ class CountedKeys(list[str]):
 async def test_keys_are_not_searched_once_for_each_config(broker: MemoryBroker, kind: int) -> None:
     keys = CountedKeys(["message.max.bytes", "kavka.server.instance"])
     resource = SimpleNamespace(resource_type=kind, resource_name="1", configuration_keys=keys)
-    asked = SimpleNamespace(
+    request = SimpleNamespace(
         resources=[resource], include_synonyms=False, include_documentation=False
     )
     context = RequestContext(Peer("PLAINTEXT", "somewhere"), 4, 1, None)
-    answer = describe_configs.handle(broker.parts, context, asked)
-    assert [len(one.configs) for one in answer.results] == [1]
+    answer = describe_configs.handle(broker.parts, context, request)
+    assert [len(result.configs) for result in answer.results] == [1]
     assert keys.times < 5

@@ -18,21 +18,23 @@ UNKNOWN_SIZE = -1
 CAPACITY_BYTES = 1 << 30
 TWO_DIRECTORIES = f"log.dirs={DATA}/one,{DATA}/two/"
 
-Asked = dict[str, list[int]]
+PartitionsByTopic = dict[str, list[int]]
 
 
-async def ask(broker: MemoryBroker, topics: Asked | None = None, *, version: int = 5) -> Any:
+async def ask(
+    broker: MemoryBroker, topics: PartitionsByTopic | None = None, *, version: int = 5
+) -> Any:
     """DescribeLogDirs of these partitions, or of all."""
-    asked = None
+    requested = None
     if topics is not None:
-        asked = [{"topic": name, "partitions": indexes} for name, indexes in topics.items()]
-    return await broker.ask("DescribeLogDirs", version, topics=asked)
+        requested = [{"topic": name, "partitions": indexes} for name, indexes in topics.items()]
+    return await broker.ask("DescribeLogDirs", version, topics=requested)
 
 
-def found(directory: Any) -> Asked:
+def found(directory: Any) -> PartitionsByTopic:
     """What was answered for one directory: the partitions of each topic."""
     return {
-        topic.name: sorted(one.partition_index for one in topic.partitions)
+        topic.name: sorted(partition.partition_index for partition in topic.partitions)
         for topic in directory.topics
     }
 
@@ -54,9 +56,13 @@ async def test_sizes_in_every_version(broker: MemoryBroker, version: int) -> Non
     else:
         assert (directory.total_bytes, directory.usable_bytes) == (UNKNOWN_SIZE, UNKNOWN_SIZE)
     partitions = {
-        (topic.name, one.partition_index): (one.partition_size, one.offset_lag, one.is_future_key)
+        (topic.name, partition.partition_index): (
+            partition.partition_size,
+            partition.offset_lag,
+            partition.is_future_key,
+        )
         for topic in directory.topics
-        for one in topic.partitions
+        for partition in topic.partitions
     }
     empty = (0, 0, False)
     assert partitions == {("a", 0): empty, ("a", 1): (len(batch), 0, False), ("b", 0): empty}
@@ -78,10 +84,10 @@ async def test_sizes_are_those_of_all_segments(broker: MemoryBroker) -> None:
 @scenario(TWO_DIRECTORIES)
 async def test_each_directory_has_its_own_row(broker: MemoryBroker) -> None:
     await broker.create("t", 3)
-    one, two = (await ask(broker)).results
-    assert (one.log_dir, two.log_dir) == (f"{DATA}/one", f"{DATA}/two")
-    assert sorted(found(one)["t"] + found(two)["t"]) == [0, 1, 2]
-    for directory in (one, two):
+    first, second = (await ask(broker)).results
+    assert (first.log_dir, second.log_dir) == (f"{DATA}/one", f"{DATA}/two")
+    assert sorted(found(first)["t"] + found(second)["t"]) == [0, 1, 2]
+    for directory in (first, second):
         for index in found(directory)["t"]:
             assert broker.fs.is_dir(f"{directory.log_dir}/t-{index}")
 
@@ -92,11 +98,11 @@ async def test_a_volume_that_cannot_be_asked(
 ) -> None:
     await broker.create("t", 2)
     broker.fs.faults = [Fault("volume", "/one", error=errno.EIO)]
-    one, two = (await ask(broker)).results
-    assert (one.error_code, one.topics) == (Code.KAFKA_STORAGE_ERROR, [])
-    assert (one.total_bytes, one.usable_bytes) == (UNKNOWN_SIZE, UNKNOWN_SIZE)
-    assert two.error_code == Code.NONE
-    assert len(found(two)["t"]) == 1
+    first, second = (await ask(broker)).results
+    assert (first.error_code, first.topics) == (Code.KAFKA_STORAGE_ERROR, [])
+    assert (first.total_bytes, first.usable_bytes) == (UNKNOWN_SIZE, UNKNOWN_SIZE)
+    assert second.error_code == Code.NONE
+    assert len(found(second)["t"]) == 1
     assert f"can't get the size of the volume of {DATA}/one" in caplog.text
 
 

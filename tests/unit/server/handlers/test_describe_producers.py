@@ -11,16 +11,16 @@ from support.memory_broker import MemoryBroker, scenario
 
 NO_TRANSACTION = (-1, -1)
 
-Asked = dict[str, list[int]]
+PartitionsByTopic = dict[str, list[int]]
 
 
-def request(topics: Asked) -> dict[str, Any]:
+def request(topics: PartitionsByTopic) -> dict[str, Any]:
     return {
         "topics": [{"name": name, "partition_indexes": indexes} for name, indexes in topics.items()]
     }
 
 
-async def ask(broker: MemoryBroker, topics: Asked) -> Any:
+async def ask(broker: MemoryBroker, topics: PartitionsByTopic) -> Any:
     return await broker.ask("DescribeProducers", 0, **request(topics))
 
 
@@ -30,9 +30,13 @@ async def producers(broker: MemoryBroker, topic: str = "t", partition: int = 0) 
     (found,) = answer.topics[0].partitions
     assert (found.error_code, found.error_message) == (Code.NONE, None)
     received = {}
-    for one in found.active_producers:
-        assert (one.coordinator_epoch, one.current_txn_start_offset) == NO_TRANSACTION
-        received[one.producer_id] = (one.producer_epoch, one.last_sequence, one.last_timestamp)
+    for producer in found.active_producers:
+        assert (producer.coordinator_epoch, producer.current_txn_start_offset) == NO_TRANSACTION
+        received[producer.producer_id] = (
+            producer.producer_epoch,
+            producer.last_sequence,
+            producer.last_timestamp,
+        )
     assert len(received) == len(found.active_producers)
     return received
 

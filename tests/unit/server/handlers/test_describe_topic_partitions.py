@@ -33,7 +33,7 @@ async def ask(
 def found(answer: Any) -> list[tuple[str, list[int]]]:
     """Topics without an error, with the numbers of their partitions."""
     return [
-        (topic.name, [one.partition_index for one in topic.partitions])
+        (topic.name, [partition.partition_index for partition in topic.partitions])
         for topic in answer.topics
         if topic.error_code == Code.NONE
     ]
@@ -56,8 +56,8 @@ async def test_the_pages_together_are_everything(
     pages: dict[str, list[int]] = {}
     cursor: Cursor | None = None
     for _ in range(10):
-        asked = [name for name in names if cursor is None or name >= cursor[0]]
-        answer = await ask(broker, *asked, cursor=cursor, response_partition_limit=limit)
+        requested = [name for name in names if cursor is None or name >= cursor[0]]
+        answer = await ask(broker, *requested, cursor=cursor, response_partition_limit=limit)
         for name, partitions in found(answer):
             pages.setdefault(name, []).extend(partitions)
         cursor = next_of(answer)

@@ -17,7 +17,7 @@ Outcome = list[tuple[str, list[tuple[int, Code, str | None]]]]
 
 async def elect(
     broker: MemoryBroker,
-    asked: Sequence[tuple[str, Sequence[int]]] | None,
+    requested: Sequence[tuple[str, Sequence[int]]] | None,
     *,
     version: int = 2,
     kind: int = PREFERRED,
@@ -25,8 +25,8 @@ async def elect(
 ) -> tuple[Code, Outcome]:
     """The code at the top, and the results of partitions."""
     topics = None
-    if asked is not None:
-        topics = [{"topic": name, "partitions": list(indexes)} for name, indexes in asked]
+    if requested is not None:
+        topics = [{"topic": name, "partitions": list(indexes)} for name, indexes in requested]
     values: dict[str, Any] = {"topic_partitions": topics, "timeout_ms": timeout_ms}
     if version >= 1:
         values["election_type"] = kind
@@ -34,7 +34,10 @@ async def elect(
     received = [
         (
             topic.topic,
-            [(p.partition_id, Code(p.error_code), p.error_message) for p in topic.partition_result],
+            [
+                (partition.partition_id, Code(partition.error_code), partition.error_message)
+                for partition in topic.partition_result
+            ],
         )
         for topic in answer.replica_election_results
     ]

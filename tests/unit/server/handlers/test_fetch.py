@@ -23,7 +23,7 @@ RECORDS = 3
 
 
 def offsets(answer: Any) -> list[int]:
-    return [one.offset for one in parse(bytes(answer.records))]
+    return [record.offset for record in parse(bytes(answer.records))]
 
 
 @scenario(topics={"t": 1})
@@ -56,8 +56,8 @@ async def test_the_broker_s_limit_holds_too(broker: MemoryBroker) -> None:
 async def test_no_more_is_waited_for_than_would_be_given(broker: MemoryBroker) -> None:
     for _ in range(20):
         await broker.produce(BATCH)
-    asked = fetching({("t", 0): 0}, min_bytes=1 << 20, max_wait_ms=10_000)
-    answer = await broker.ask("Fetch", 12, **asked)
+    request = fetching({("t", 0): 0}, min_bytes=1 << 20, max_wait_ms=10_000)
+    answer = await broker.ask("Fetch", 12, **request)
     assert len(answer.responses[0].partitions[0].records) == 1024
 
 
@@ -96,7 +96,7 @@ async def test_reading_goes_on_over_segments(broker: MemoryBroker) -> None:
     big = build([Written(value=b"x" * 600_000)])
     for _ in range(4):
         assert (await broker.produce(bytes(big))).error_code == Code.NONE
-    assert [one.offset for one in await broker.read_all()] == [0, 1, 2, 3]
+    assert [record.offset for record in await broker.read_all()] == [0, 1, 2, 3]
     answer = await broker.fetch(max_bytes=1 << 24)
     assert offsets(answer) == [0], "a fetch reads one segment"
 
@@ -109,10 +109,10 @@ async def test_only_so_many_files_are_held_for_an_answer(broker: MemoryBroker) -
     for partition in range(5):
         await broker.produce(build(), partition=partition)
     broker.parts.replicas.logs.files_at_once = 2
-    asked = fetching({("t", n): 0 for n in range(5)}, min_bytes=1 << 20, max_wait_ms=1000)
+    request = fetching({("t", n): 0 for n in range(5)}, min_bytes=1 << 20, max_wait_ms=1000)
     for version in (3, 12):
-        answer = await broker.ask("Fetch", version, **asked)
-        given = [bool(one.records) for one in answer.responses[0].partitions]
+        answer = await broker.ask("Fetch", version, **request)
+        given = [bool(response.records) for response in answer.responses[0].partitions]
         assert given == [True, True, False, False, False]
 
 
@@ -121,9 +121,9 @@ async def test_a_long_poll_holds_no_files(broker: MemoryBroker) -> None:
     await broker.produce(build())
     file = broker.replica().log.read(0, 1000, upto=3, at_least_one=True)
     assert file is not None
-    asked = fetching({("t", 0): 0}, min_bytes=1 << 20, max_wait_ms=1000)
+    request = fetching({("t", 0): 0}, min_bytes=1 << 20, max_wait_ms=1000)
     before = sys.getrefcount(file.file)  # what is in an assertion counts, too
-    waiting = broker.connect().send("Fetch", 12, **asked)
+    waiting = broker.connect().send("Fetch", 12, **request)
     await broker.advance(10)
     await broker.produce(build())
     await broker.advance(10)

@@ -80,9 +80,9 @@ class Reader:
     async def fetch(self, places: list[tuple[str, int]], **more: Any) -> None:
         """One request, which names `places`; all if there is no session."""
         session_id, epoch = self.session
-        asked = {place: self.offsets[place] for place in (places if session_id else PLACES)}
+        offsets = {place: self.offsets[place] for place in (places if session_id else PLACES)}
         values = fetching(
-            asked, session_id=session_id, session_epoch=epoch, topic_ids=self.ids, **more
+            offsets, session_id=session_id, session_epoch=epoch, topic_ids=self.ids, **more
         )
         waiting = self.client.send("Fetch", self.version, **values)
         await run_until_idle()
@@ -105,16 +105,21 @@ class Reader:
         names = {topic_id: name for name, topic_id in self.ids.items()}
         for topic in answer.responses:
             name = names[topic.topic_id] if self.ids else topic.topic
-            for one in topic.partitions:
-                records = bytes(one.records or b"")
-                offsets = one.high_watermark, one.last_stable_offset, one.log_start_offset
+            for partition in topic.partitions:
+                records = bytes(partition.records or b"")
+                offsets = (
+                    partition.high_watermark,
+                    partition.last_stable_offset,
+                    partition.log_start_offset,
+                )
                 aborted = [
-                    (each.producer_id, each.first_offset) for each in one.aborted_transactions or ()
+                    (transaction.producer_id, transaction.first_offset)
+                    for transaction in partition.aborted_transactions or ()
                 ]
-                self.answers.append((name, one.partition_index, offsets, aborted, records))
-                self.codes.add(one.error_code)
-                place = (name, one.partition_index)
-                if one.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                self.answers.append((name, partition.partition_index, offsets, aborted, records))
+                self.codes.add(partition.error_code)
+                place = (name, partition.partition_index)
+                if partition.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                     self.offsets[place] = self.broker.replica(*place).log.start_offset
                 elif records:
                     self.offsets[place] = logs.parse(records)[-1].offset + 1
@@ -129,7 +134,7 @@ def changed(broker: MemoryBroker, replica: Replica) -> None:
 async def happen(broker: MemoryBroker, chance: random.Random, place: tuple[str, int]) -> None:
     """One thing that a reader may, or must not, hear of."""
     topic, partition = place
-    replica = next((one for one in broker.replicas() if one.key == place), None)
+    replica = next((candidate for candidate in broker.replicas() if candidate.key == place), None)
     if replica is None:
         return
     log, epoch = replica.log, replica.partition.leader_epoch
@@ -147,8 +152,8 @@ async def happen(broker: MemoryBroker, chance: random.Random, place: tuple[str, 
         logs.end_transaction(log, WRITER, commit=chance.random() < 0.5, coordinator_epoch=0)
         changed(broker, replica)
     elif kind == "delete":
-        asked = {"partition_index": partition, "offset": -1}
-        topics = [{"name": topic, "partitions": [asked]}]
+        deletion = {"partition_index": partition, "offset": -1}
+        topics = [{"name": topic, "partitions": [deletion]}]
         await broker.ask("DeleteRecords", 2, topics=topics, timeout_ms=1000)
     elif kind == "lag":
         broker.share(chance.choice([(1,), (1, 2)]), topic, partition)
@@ -184,7 +189,7 @@ async def life(version: int, seed: int) -> Outcome:
         )
         if number == STEPS * 2 // 3:
             await broker.ask("DeleteTopics", 5, topic_names=["u"], timeout_ms=1000)
-    fetches = {one.log.topic: one.traffic.fetches for one in broker.replicas()}
+    fetches = {replica.log.topic: replica.traffic.fetches for replica in broker.replicas()}
     broker.parts.authorizer = AllowAll()
     await broker.stop()
     return Outcome(reader.answers, fetches, reader.codes)
@@ -226,19 +231,21 @@ async def test_what_is_passed_over_still_ends_a_wait(
     await broker.produce(build(), partition=1)
     await run_until_idle()
     [topic] = waiting.result().responses
-    assert [one.partition_index for one in topic.partitions] == [1]
+    assert [partition.partition_index for partition in topic.partitions] == [1]
 
 
 @scenario(topics={"t": 1})
 async def test_a_failed_log_is_reported_once(
     broker: MemoryBroker, passed: list[tuple[str, int]]
 ) -> None:
-    asked = fetching({("t", 0): 0}, session_epoch=0)
-    session_id = (await broker.ask("Fetch", 12, **asked)).session_id
+    request = fetching({("t", 0): 0}, session_epoch=0)
+    session_id = (await broker.ask("Fetch", 12, **request)).session_id
     for epoch, received in ((1, False), (2, True)):
-        asked = fetching({}, session_id=session_id, session_epoch=epoch)
-        answer = await broker.ask("Fetch", 12, **asked)
-        codes = [one.error_code for topic in answer.responses for one in topic.partitions]
+        request = fetching({}, session_id=session_id, session_epoch=epoch)
+        answer = await broker.ask("Fetch", 12, **request)
+        codes = [
+            partition.error_code for topic in answer.responses for partition in topic.partitions
+        ]
         assert codes == [ErrorCode.KAFKA_STORAGE_ERROR] * received
         broker.parts.replicas.failures.storage_failed(broker.replica(), OSError("gone"))
     assert len(passed) == 1
@@ -251,9 +258,9 @@ async def test_a_session_keeps_no_deleted_topic(
     reader = Reader(broker, 12, {})
     reader.offsets = {("t", 0): 0}
     await reader.client.ask("Fetch", 12, **fetching(reader.offsets, session_epoch=0))
-    [wanted] = next(iter(broker.parts.sessions)).partitions.values()
-    assert wanted.replica is not None and wanted.replica() is broker.replica()
+    [partition] = next(iter(broker.parts.sessions)).partitions.values()
+    assert partition.replica is not None and partition.replica() is broker.replica()
     await broker.ask("DeleteTopics", 5, topic_names=["t"], timeout_ms=1000)
     await run_until_idle()
-    split = split_idle([wanted], lambda _: True, from_leader=True, from_any=True)
-    assert run_at_once(split) == ([], [wanted])
+    split = split_idle([partition], lambda _: True, from_leader=True, from_any=True)
+    assert run_at_once(split) == ([], [partition])

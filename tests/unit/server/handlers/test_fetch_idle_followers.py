@@ -51,11 +51,11 @@ class Follower:
         self.session = (0, 0)
         self.offsets = dict.fromkeys(PLACES, 0)
         self.starts = dict.fromkeys(PLACES, 0)
-        self.asked: dict[tuple[str, int], tuple[int, int, int, int]] = {}
+        self.positions: dict[tuple[str, int], tuple[int, int, int, int]] = {}
         self.codes: set[int] = set()
         self.answers: list[Any] = []
 
-    def _wanted(self, place: tuple[str, int]) -> tuple[int, int, int, int]:
+    def _position(self, place: tuple[str, int]) -> tuple[int, int, int, int]:
         """Offset, last epoch, leader epoch, log start."""
         replica = self.broker.replica(*place)
         offset, epoch = self.offsets[place], replica.partition.leader_epoch
@@ -65,22 +65,26 @@ class Follower:
     async def fetch(self, max_wait_ms: int) -> None:
         """One request, which names what has changed."""
         session_id, epoch = self.session
-        wanted = {place: self._wanted(place) for place in PLACES}
+        positions = {place: self._position(place) for place in PLACES}
         if not session_id:
-            self.asked = {}
-        named = {place: one for place, one in wanted.items() if self.asked.get(place) != one}
-        self.asked = wanted
+            self.positions = {}
+        named = {
+            place: position
+            for place, position in positions.items()
+            if self.positions.get(place) != position
+        }
+        self.positions = positions
         values = fetching(
-            {place: one[0] for place, one in named.items()},
+            {place: position[0] for place, position in named.items()},
             session_id=session_id,
             session_epoch=epoch,
             topic_ids=self.ids,
             max_wait_ms=max_wait_ms,
         )
         for topic in values["topics"]:
-            for one in topic["partitions"]:
-                _, last, leader_epoch, start = named[topic["topic"], one["partition"]]
-                one |= {
+            for partition in topic["partitions"]:
+                _, last, leader_epoch, start = named[topic["topic"], partition["partition"]]
+                partition |= {
                     "last_fetched_epoch": last,
                     "current_leader_epoch": leader_epoch,
                     "log_start_offset": start,
@@ -99,19 +103,19 @@ class Follower:
         names = {topic_id: name for name, topic_id in self.ids.items()}
         found = len(self.answers)
         for topic in answer.responses:
-            for one in topic.partitions:
-                place = names[topic.topic_id], one.partition_index
-                records = bytes(one.records or b"")
-                offsets = one.high_watermark, one.log_start_offset
-                self.answers.append((place, one.error_code, offsets, records))
-                self.codes.add(one.error_code)
-                if one.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            for partition in topic.partitions:
+                place = names[topic.topic_id], partition.partition_index
+                records = bytes(partition.records or b"")
+                offsets = partition.high_watermark, partition.log_start_offset
+                self.answers.append((place, partition.error_code, offsets, records))
+                self.codes.add(partition.error_code)
+                if partition.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                     self.offsets[place] = self.broker.replica(*place).log.start_offset
                 elif records:
                     self.offsets[place] = logs.parse(records)[-1].offset + 1
                 self.answers[found:] = sorted(self.answers[found:])  # in any order
-                if not one.error_code:
-                    start = max(self.starts[place], one.log_start_offset)
+                if not partition.error_code:
+                    start = max(self.starts[place], partition.log_start_offset)
                     self.starts[place] = min(start, self.offsets[place])
 
 
@@ -159,9 +163,9 @@ def seen(broker: MemoryBroker) -> list[object]:
     found: list[object] = []
     for place in PLACES:
         partition = broker.replica(*place).partition
-        one = partition.followers.get(FOLLOWER)
-        if one is not None:
-            known = one.log_end, one.log_start, one.caught_up_ms
+        follower = partition.followers.get(FOLLOWER)
+        if follower is not None:
+            known = follower.log_end, follower.log_start, follower.caught_up_ms
             found.append((place, known, partition.high_watermark, partition.proposed_isr))
     return found
 
@@ -182,7 +186,7 @@ async def life(seed: int) -> Outcome:
             await happen(broker, chance, chance.choice(PLACES))
         await follower.fetch(chance.choice([0, 300, 40_000]))
         known.append(seen(broker))
-    fetches = {one.log.topic: one.traffic.fetches for one in broker.replicas()}
+    fetches = {replica.log.topic: replica.traffic.fetches for replica in broker.replicas()}
     broker.parts.authorizer = AllowAll()
     await broker.stop()
     return Outcome(follower.answers, known, fetches, follower.codes)
@@ -237,7 +241,7 @@ async def test_records_for_what_was_passed_over_end_the_wait(broker: MemoryBroke
     await broker.produce(build(), partition=1, acks=1)
     await run_until_idle()
     [topic] = waiting.result().responses
-    assert [one.partition_index for one in topic.partitions] == [1]
+    assert [partition.partition_index for partition in topic.partitions] == [1]
     assert topic.partitions[0].records
 
 
@@ -248,12 +252,12 @@ async def test_a_topic_that_was_created_again_is_not_the_one_in_the_session(
     """Where the replica is still another topic's than the one that metadata has under its id."""
     replica = broker.replica()
     broker.share((replica.partition.leader, FOLLOWER))
-    asked = fetching({("t", 0): 0}, topic_ids={"t": replica.topic_id}, current_leader_epoch=0)
-    asked |= {"replica_id": FOLLOWER}
+    request = fetching({("t", 0): 0}, topic_ids={"t": replica.topic_id}, current_leader_epoch=0)
+    request |= {"replica_id": FOLLOWER}
     codes = []
     for topic_id in (replica.topic_id, UUID(int=77)):
         replica.topic_id = topic_id
-        answer = await broker.ask("Fetch", VERSION, **asked)
+        answer = await broker.ask("Fetch", VERSION, **request)
         codes.append(answer.responses[0].partitions[0].error_code)
     assert codes == [ErrorCode.NONE, ErrorCode.INCONSISTENT_TOPIC_ID]
 
@@ -264,16 +268,16 @@ async def test_what_the_leader_has_not_heard_of_is_said_at_once(broker: MemoryBr
     consumer would do so in a loop, so it waits for the records of the other topic."""
     ids = {"t": broker.replica().topic_id, "new": UUID(int=77)}
     broker.share((broker.replica().partition.leader, FOLLOWER))
-    asked = fetching(
+    request = fetching(
         {("t", 0): 0, ("new", 0): 0}, topic_ids=ids, current_leader_epoch=0, max_wait_ms=500
     )
-    consumer = broker.connect().send("Fetch", VERSION, **asked)
-    follower = broker.connect().send("Fetch", VERSION, **asked | {"replica_id": FOLLOWER})
+    consumer = broker.connect().send("Fetch", VERSION, **request)
+    follower = broker.connect().send("Fetch", VERSION, **request | {"replica_id": FOLLOWER})
     await run_until_idle()
     codes = {
-        topic.topic_id: one.error_code
+        topic.topic_id: partition.error_code
         for topic in follower.result().responses
-        for one in topic.partitions
+        for partition in topic.partitions
     }
     assert codes == {ids["t"]: ErrorCode.NONE, ids["new"]: ErrorCode.UNKNOWN_TOPIC_ID}
     assert not consumer.done()

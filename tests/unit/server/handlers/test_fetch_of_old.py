@@ -41,12 +41,12 @@ def read(answer: Any) -> list[tuple[int, int | None, bytes | None, bytes | None]
     found = []
     for batch in MemoryRecords(bytes(answer.records)):
         assert batch.validate_crc()
-        found += [(one.offset, one.timestamp, one.key, one.value) for one in batch]
+        found += [(record.offset, record.timestamp, record.key, record.value) for record in batch]
     return found
 
 
 def offsets(answer: Any) -> list[int]:
-    return [one[0] for one in read(answer)]
+    return [record[0] for record in read(answer)]
 
 
 async def end_transaction(broker: MemoryBroker) -> None:
@@ -65,10 +65,10 @@ async def test_every_version_gives_messages(broker: MemoryBroker, version: int, 
     assert (answer.error_code, answer.high_watermark) == (Code.NONE, 6)
     sets = list(MemoryRecords(bytes(answer.records)))
     assert {batch.magic for batch in sets} == {int(version >= TIMESTAMPS_SINCE)}
-    times = [BASE_TIMESTAMP_MS + one.time_ms for one in (*SHAPES, *PACKED)]
+    times = [BASE_TIMESTAMP_MS + record.time_ms for record in (*SHAPES, *PACKED)]
     assert read(answer) == [
-        (n, times[n] if version >= TIMESTAMPS_SINCE else None, one.key, one.value)
-        for n, one in enumerate((*SHAPES, *PACKED))
+        (n, times[n] if version >= TIMESTAMPS_SINCE else None, record.key, record.value)
+        for n, record in enumerate((*SHAPES, *PACKED))
     ]
     assert await broker.fetch(6, version=version) == type(answer)(
         partition_index=0, high_watermark=6, records=b""
@@ -81,7 +81,7 @@ async def test_log_append_time_is_in_the_messages(broker: MemoryBroker) -> None:
     await broker.produce(build(PACKED, codec="gzip"), "by-log")
     [batch] = MemoryRecords(bytes((await broker.fetch(topic="by-log", version=3)).records))
     assert batch.timestamp_type == LOG_APPEND_TIME >> 3
-    assert {one.timestamp for one in batch} == {broker.clock.now_ms()}
+    assert {record.timestamp for record in batch} == {broker.clock.now_ms()}
 
 
 @scenario(topics={"t": 1})
@@ -127,9 +127,9 @@ async def test_a_first_batch_is_whole_of_each_partition_or_of_the_request(
     for partition in range(3):
         for _ in range(2):
             await broker.produce(build(PACKED), partition=partition)
-    asked = fetching({("t", n): 0 for n in range(3)}, max_bytes=10, request_max_bytes=10)
-    answer = await broker.ask("Fetch", version, **asked)
-    sizes = [len(read(one)) for one in answer.responses[0].partitions]
+    request = fetching({("t", n): 0 for n in range(3)}, max_bytes=10, request_max_bytes=10)
+    answer = await broker.ask("Fetch", version, **request)
+    sizes = [len(read(response)) for response in answer.responses[0].partitions]
     assert sizes == ([3, 0, 0] if version >= LIMIT_OF_ALL_SINCE else [3, 3, 3])
 
 
@@ -144,8 +144,8 @@ async def test_many_records_are_converted_in_slices_and_threads(broker: MemoryBr
     await run_until_idle()
     assert beside.done()
     found = read((await waiting).responses[0].partitions[0])
-    assert [one[2] for one in found] == [b"%d" % n for n in range(2000)]
-    assert [one for one in broker.jobs.done if "press" in one] == ["decompress", "compress"]
+    assert [record[2] for record in found] == [b"%d" % n for n in range(2000)]
+    assert [job for job in broker.jobs.done if "press" in job] == ["decompress", "compress"]
 
 
 @pytest.mark.parametrize("mib, in_thread", [(1, False), (3, True)])
@@ -157,8 +157,8 @@ async def test_big_batches_are_read_by_threads(
     await broker.produce(build([Written(value=value) for value in values]))
     broker.jobs.done.clear()
     found = read(await broker.fetch(version=3))
-    assert [one[3] for one in found] == values
-    assert any("read_into" in one for one in broker.jobs.done) == in_thread
+    assert [record[3] for record in found] == values
+    assert any("read_into" in job for job in broker.jobs.done) == in_thread
 
 
 @scenario("message.max.bytes=10000000", topics={"t": 1})
@@ -190,8 +190,8 @@ async def test_only_so_many_are_made_at_once(broker: MemoryBroker) -> None:
     await run_until_idle()
     assert len(broker.jobs.held) == OPENED_AT_ONCE_MAX
     broker.jobs.release()
-    for one in waiting:
-        assert offsets((await one).responses[0].partitions[0]) == [0]
+    for answer in waiting:
+        assert offsets((await answer).responses[0].partitions[0]) == [0]
 
 
 @scenario(topics={"t": 1})
@@ -259,8 +259,8 @@ async def test_nothing_is_given_when_the_time_is_over(
     broker: MemoryBroker, max_wait_ms: int
 ) -> None:
     await end_transaction(broker)
-    asked = fetching({("t", 0): 0}, max_wait_ms=max_wait_ms)
-    waiting = broker.client.send("Fetch", 3, **asked)
+    request = fetching({("t", 0): 0}, max_wait_ms=max_wait_ms)
+    waiting = broker.client.send("Fetch", 3, **request)
     await broker.advance(max_wait_ms)
     [answer] = waiting.result().responses[0].partitions
     assert (answer.error_code, answer.high_watermark, answer.records) == (Code.NONE, 1, b"")
@@ -271,9 +271,9 @@ async def test_a_marker_beside_records_does_not_hold_them_up(broker: MemoryBroke
     await broker.create("other")
     await end_transaction(broker)
     await broker.produce(build(), "other")
-    asked = fetching({("t", 0): 0, ("other", 0): 0}, max_wait_ms=1000)
-    answer = await broker.ask("Fetch", 3, **asked)
-    assert [offsets(one.partitions[0]) for one in answer.responses] == [[], [0, 1, 2]]
+    request = fetching({("t", 0): 0, ("other", 0): 0}, max_wait_ms=1000)
+    answer = await broker.ask("Fetch", 3, **request)
+    assert [offsets(topic.partitions[0]) for topic in answer.responses] == [[], [0, 1, 2]]
 
 
 # -- damage -----------------------------------------------------------------------------------

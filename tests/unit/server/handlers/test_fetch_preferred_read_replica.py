@@ -43,39 +43,39 @@ async def decide(
 ) -> Replica:
     """What the controller decides about t-0, which has replicas on others, too: on broker 2, which
     is in this rack. `leads`: this broker, or else broker 2, in the next leader epoch."""
-    replica, us = broker.replica(), broker.parts.broker_id
+    replica, own_id = broker.replica(), broker.parts.broker_id
     state = replica.partition
-    leader = us if leads else OTHER
-    isr = (us, *others) if in_sync else (leader,)
+    leader = own_id if leads else OTHER
+    isr = (own_id, *others) if in_sync else (leader,)
     states = LeaderAndIsrPartitionState(
         0, 1, leader, state.leader_epoch + (not leads), isr, state.partition_epoch + 1,
-        (us, *others), (), (), False, 0,
+        (own_id, *others), (), (), False, 0,
     )  # fmt: skip
     topic = LeaderAndIsrTopicState("t", replica.topic_id, (states,))
     await ask(
         broker,
         leader_and_isr.API,
-        leader_and_isr_request(LeaderAndIsr(us, 1, -1, (topic,), ())),
+        leader_and_isr_request(LeaderAndIsr(own_id, 1, -1, (topic,), ())),
     )
     endpoints = (UpdateMetadataEndpoint(9092, "other", "PLAINTEXT", "PLAINTEXT"),)
     live = (
-        UpdateMetadataBroker(us, endpoints, HERE),
+        UpdateMetadataBroker(own_id, endpoints, HERE),
         UpdateMetadataBroker(OTHER, endpoints if leads else (), rack),
     )
-    known = update_metadata_request(UpdateMetadata(us, 1, -1, (), live))
+    known = update_metadata_request(UpdateMetadata(own_id, 1, -1, (), live))
     await ask(broker, update_metadata.API, known)
     return replica
 
 
 async def has_fetched(broker: MemoryBroker, offset: int, by: int = OTHER) -> asyncio.Future[Any]:
     """A follower has everything below an offset; its next answer."""
-    asked = fetching(
+    request = fetching(
         {("t", 0): offset},
         current_leader_epoch=broker.replica().partition.leader_epoch,
         log_start_offset=0,
         max_wait_ms=60_000,
     )
-    answer = broker.connect().send("Fetch", 12, **asked | {"replica_id": by})
+    answer = broker.connect().send("Fetch", 12, **request | {"replica_id": by})
     await broker.advance(1)
     return answer
 
@@ -84,8 +84,8 @@ async def fetch(
     broker: MemoryBroker, offset: int, *, rack: str = THERE, version: int = 12, **values: Any
 ) -> Any:
     """The response to a consumer."""
-    asked = fetching({("t", 0): offset}, **values) | {"rack_id": rack}
-    answer = await broker.ask("Fetch", version, **asked)
+    request = fetching({("t", 0): offset}, **values) | {"rack_id": rack}
+    answer = await broker.ask("Fetch", version, **request)
     return answer.responses[0].partitions[0]
 
 
@@ -126,11 +126,11 @@ async def test_a_replica_that_is_not_in_sync_or_not_in_the_rack_is_not_named(
 ) -> None:
     await written(broker)
     await decide(broker, in_sync=False)
-    for wanted in (-1, OTHER):
+    for previous in (-1, OTHER):
         assert (await fetch(broker, 0)).preferred_read_replica == -1
         await decide(broker)
         await has_fetched(broker, 2 * RECORDS)
-        assert (await fetch(broker, 0)).preferred_read_replica == OTHER, wanted
+        assert (await fetch(broker, 0)).preferred_read_replica == OTHER, previous
         await decide(broker, rack="elsewhere")
 
 
@@ -154,8 +154,8 @@ async def test_a_session_tells_it_too(broker: MemoryBroker) -> None:
     await written(broker)
     await has_fetched(broker, 2 * RECORDS)
     client = broker.connect()
-    asked = fetching({("t", 0): 2 * RECORDS}, session_epoch=0) | {"rack_id": THERE}
-    first = await client.ask("Fetch", 12, **asked)
+    request = fetching({("t", 0): 2 * RECORDS}, session_epoch=0) | {"rack_id": THERE}
+    first = await client.ask("Fetch", 12, **request)
     assert first.responses[0].partitions[0].preferred_read_replica == -1
     again = fetching({}, session_id=first.session_id, session_epoch=1) | {"rack_id": THERE}
     assert not (await client.ask("Fetch", 12, **again)).responses
@@ -253,12 +253,12 @@ async def test_a_consumer_that_waits_there_gets_what_becomes_committed(
     broker: MemoryBroker,
 ) -> None:
     replica = await following(broker, RECORDS)
-    for asked in (
+    for request in (
         fetching({("t", 0): RECORDS}, max_wait_ms=60_000),
         fetching({("t", 0): RECORDS}, max_wait_ms=60_000, session_epoch=0),
     ):
         replica.partition.replicated(replica.log.end_offset, RECORDS)
-        waiting = broker.connect().send("Fetch", 12, **asked)
+        waiting = broker.connect().send("Fetch", 12, **request)
         await broker.advance(10_000)
         assert not waiting.done()
         replica.append_fetched(memoryview(b""), 2 * RECORDS, 0)
@@ -280,8 +280,8 @@ async def test_idle_partitions_of_a_session_are_passed_over_there_too(
 ) -> None:
     replica = await following(broker, RECORDS)
     client = broker.connect()
-    asked = fetching({("t", 0): RECORDS}, session_epoch=0)
-    first = await client.ask("Fetch", 12, **asked)
+    request = fetching({("t", 0): RECORDS}, session_epoch=0)
+    first = await client.ask("Fetch", 12, **request)
     again = fetching({}, session_id=first.session_id)
     assert not (await client.ask("Fetch", 12, **again | {"session_epoch": 1})).responses
     replica.append_fetched(memoryview(b""), 2 * RECORDS, 0)

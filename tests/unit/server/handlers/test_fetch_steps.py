@@ -36,7 +36,10 @@ def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 def found(answer: Any) -> list[int]:
     """The partitions with records."""
     return [
-        one.partition_index for topic in answer.responses for one in topic.partitions if one.records
+        partition.partition_index
+        for topic in answer.responses
+        for partition in topic.partitions
+        if partition.records
     ]
 
 
@@ -101,10 +104,10 @@ async def test_the_next_request_of_the_connection_does_not_overtake(broker: Memo
 async def test_a_session_that_another_uses_meanwhile_is_not_confused(broker: MemoryBroker) -> None:
     begun = await broker.ask("Fetch", 12, **fetching(ALL, session_epoch=0))
     named = fetching(ALL, session_id=begun.session_id, session_epoch=1)
-    one = broker.client.send("Fetch", 12, **named)
+    first = broker.client.send("Fetch", 12, **named)
     other = broker.connect().send("Fetch", 12, **named)
     await run_until_idle(TURNS)
-    codes = sorted((one.result().error_code, other.result().error_code))
+    codes = sorted((first.result().error_code, other.result().error_code))
     assert codes == [0, 71], "INVALID_FETCH_SESSION_EPOCH"
     rest = fetching({}, session_id=begun.session_id, session_epoch=2)
     assert (await broker.ask("Fetch", 12, **rest)).error_code == 0
@@ -135,18 +138,20 @@ async def test_a_consumer_misses_nothing(broker: MemoryBroker, seed: int) -> Non
     changed: dict[tuple[str, int], int] = dict(ALL)
     while not (writing.done() and read == written):
         values = fetching(changed, session_id=session, session_epoch=epoch, max_wait_ms=50)
-        asked = broker.client.send("Fetch", 12, **values)
+        waiting = broker.client.send("Fetch", 12, **values)
         for _ in range(100):
             await run_until_idle(20)
-            if asked.done():
+            if waiting.done():
                 break
             await broker.tasks.advance(10)
-        answer = asked.result()
+        answer = waiting.result()
         assert answer.error_code == 0
         session, epoch, changed = answer.session_id, epoch + 1, {}
         for topic in answer.responses:
-            for one in topic.partitions:
-                if one.records:
-                    read[one.partition_index] += len(bytes(one.records)) // len(build([Written()]))
-                    changed["t", one.partition_index] = read[one.partition_index]
+            for partition in topic.partitions:
+                if partition.records:
+                    read[partition.partition_index] += len(bytes(partition.records)) // len(
+                        build([Written()])
+                    )
+                    changed["t", partition.partition_index] = read[partition.partition_index]
     await writing

@@ -59,7 +59,9 @@ def one_aborted_one_open(broker: MemoryBroker) -> None:
 
 def received(answer: Any) -> Any:
     aborted = answer.aborted_transactions
-    return aborted and [(one.producer_id, one.first_offset) for one in aborted]
+    return aborted and [
+        (transaction.producer_id, transaction.first_offset) for transaction in aborted
+    ]
 
 
 async def fetch(broker: MemoryBroker, version: int, offset: int, isolation_level: int) -> Any:
@@ -69,20 +71,24 @@ async def fetch(broker: MemoryBroker, version: int, offset: int, isolation_level
     return answer.responses[0].partitions[0]
 
 
-@pytest.mark.parametrize("version", [one for one in VERSIONS if one >= TRANSACTIONS_SINCE])
+@pytest.mark.parametrize(
+    "version", [version for version in VERSIONS if version >= TRANSACTIONS_SINCE]
+)
 @scenario(topics={"t": 1})
 async def test_committed_records_only(broker: MemoryBroker, version: int) -> None:
     one_aborted_one_open(broker)
     for offset, aborted in ((0, [(1, 0)]), (2, [(1, 0)]), (3, [])):
         answer = await fetch(broker, version, offset, 1)
         assert (answer.error_code, answer.high_watermark, answer.last_stable_offset) == (0, 8, 5)
-        assert [one for one in received(answer) if one[1] < 5] == aborted
+        assert [transaction for transaction in received(answer) if transaction[1] < 5] == aborted
         assert parse(bytes(answer.records))[-1].offset == 4
     answer = await fetch(broker, version, 5, 1)
     assert (answer.error_code, bytes(answer.records), received(answer)) == (0, b"", [])
 
 
-@pytest.mark.parametrize("version", [one for one in VERSIONS if one >= TRANSACTIONS_SINCE])
+@pytest.mark.parametrize(
+    "version", [version for version in VERSIONS if version >= TRANSACTIONS_SINCE]
+)
 @scenario(topics={"t": 1})
 async def test_all_records(broker: MemoryBroker, version: int) -> None:
     one_aborted_one_open(broker)
@@ -112,7 +118,7 @@ async def test_a_read_committed_long_poll_ends_with_the_marker(
 @scenario(topics={"t": 1})
 async def test_offsets_of_committed_records(broker: MemoryBroker) -> None:
     one_aborted_one_open(broker)
-    found = [(await broker.list_offset(LATEST, isolation_level=one)).offset for one in (0, 1)]
+    found = [(await broker.list_offset(LATEST, isolation_level=level)).offset for level in (0, 1)]
     assert found == [8, 5]
     for isolation_level, expected in ((0, (5, TIMESTAMP + 1000)), (1, (-1, NO_TIMESTAMP))):
         answer = await broker.list_offset(TIMESTAMP + 1, isolation_level=isolation_level)
@@ -122,12 +128,16 @@ async def test_offsets_of_committed_records(broker: MemoryBroker) -> None:
 @scenario(topics={"t": 1})
 async def test_producers_are_described_with_their_transactions(broker: MemoryBroker) -> None:
     one_aborted_one_open(broker)
-    asked = [{"name": "t", "partition_indexes": [0]}]
-    answer = await broker.ask("DescribeProducers", 0, topics=asked)
+    topics = [{"name": "t", "partition_indexes": [0]}]
+    answer = await broker.ask("DescribeProducers", 0, topics=topics)
     (partition,) = answer.topics[0].partitions
     found = {
-        one.producer_id: (one.last_sequence, one.coordinator_epoch, one.current_txn_start_offset)
-        for one in partition.active_producers
+        producer.producer_id: (
+            producer.last_sequence,
+            producer.coordinator_epoch,
+            producer.current_txn_start_offset,
+        )
+        for producer in partition.active_producers
     }
     assert found == {1: (2, 3, 5), 2: (1, 3, -1)}
 
@@ -140,7 +150,7 @@ async def test_an_index_without_sense_is_its_partition_s_error(broker: MemoryBro
     values = fetching({("t", 0): 0, ("u", 0): 0}, isolation_level=1)
     for _ in range(2):
         answer = await broker.ask("Fetch", 12, **values)
-        codes = [one.partitions[0].error_code for one in answer.responses]
+        codes = [topic.partitions[0].error_code for topic in answer.responses]
         assert codes == [Code.KAFKA_STORAGE_ERROR, Code.NONE]
     assert len((await broker.fetch()).records) > 0, "who reads all does not need it"
 
@@ -188,4 +198,4 @@ async def test_not_more_is_given_than_is_stable_where_very_many_are_aborted(
     for offset, given in ((0, [0, 1]), (1, [1])):
         answer = await broker.fetch(offset, isolation_level=1)
         assert answer.last_stable_offset == 2
-        assert [one.offset for one in parse(bytes(answer.records))] == given
+        assert [record.offset for record in parse(bytes(answer.records))] == given

@@ -30,7 +30,7 @@ def poll(
 
 
 def sizes(answer: Any) -> list[int]:
-    return [len(one.records) for topic in answer.responses for one in topic.partitions]
+    return [len(partition.records) for topic in answer.responses for partition in topic.partitions]
 
 
 # -- long polls -----------------------------------------------------------------------------
@@ -119,7 +119,7 @@ async def test_a_session_of_which_nobody_has_heard_ends_with_its_connection(
         assert len(broker.parts.sessions) == 2
         hasty.close()
         await run_until_idle()
-        assert [one.id for one in broker.parts.sessions] == [known.session_id]
+        assert [kept.id for kept in broker.parts.sessions] == [known.session_id]
     session = {"session_id": known.session_id, "session_epoch": 1}
     hasty = broker.connect()
     poll(hasty, {}, **session)
@@ -158,15 +158,15 @@ async def test_answers_stay_as_they_are_until_a_slow_client_takes_them(
     broker: MemoryBroker,
 ) -> None:
     """Buffers are lent to the transport; nothing may write to them before it lets go."""
-    wanted = []
+    values = []
     for number in range(6):
         value = bytes([number]) * 100_000
         await broker.produce(build([Written(value=value)]))
-        wanted.append(value)
+        values.append(value)
     slow = broker.connect()
     slow.transport.hold()
-    asked = fetching({("t", 0): 0}, max_bytes=100_100)
-    waiting = [slow.send("Fetch", 12, **asked)]
+    request = fetching({("t", 0): 0}, max_bytes=100_100)
+    waiting = [slow.send("Fetch", 12, **request)]
     for offset in range(1, 6):
         waiting.append(slow.send("Fetch", 12, **fetching({("t", 0): offset}, max_bytes=100_100)))
     await run_until_idle()
@@ -175,8 +175,8 @@ async def test_answers_stay_as_they_are_until_a_slow_client_takes_them(
     assert not waiting[0].done()
     slow.transport.release()
     await run_until_idle(100)
-    got = [parse(bytes(one.result().responses[0].partitions[0].records)) for one in waiting]
-    assert [records[0].value for records in got] == wanted
+    got = [parse(bytes(answer.result().responses[0].partitions[0].records)) for answer in waiting]
+    assert [records[0].value for records in got] == values
 
 
 @scenario(topics={"t": 1})
@@ -188,10 +188,10 @@ async def test_a_sent_response_is_not_viewed_when_the_next_fetch_is_read(
     values = fetching({("t", 0): 0}, max_wait_ms=10_000)
     fetches = [connection.send("Fetch", 11, **values) for _ in range(FETCHES_IN_FLIGHT_MAX + 2)]
     await run_until_idle()
-    assert not any(one.done() for one in fetches)
+    assert not any(fetch.done() for fetch in fetches)
     await broker.produce(build([Written(value=bytes(200_000))]))
     await run_until_idle(100)
-    answers = [(await one).responses[0].partitions[0] for one in fetches]
-    assert [(one.error_code, len(one.records) > 200_000) for one in answers] == [
+    answers = [(await fetch).responses[0].partitions[0] for fetch in fetches]
+    assert [(answer.error_code, len(answer.records) > 200_000) for answer in answers] == [
         (Code.NONE, True)
     ] * len(fetches)

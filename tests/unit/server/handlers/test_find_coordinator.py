@@ -21,11 +21,11 @@ NO_NODE = (-1, "", -1)
 
 async def find(broker: MemoryBroker, version: int, key: str = "g", kind: int = GROUP) -> Any:
     """What is said of one key."""
-    asked: dict[str, Any] = {"key_type": kind}
+    request: dict[str, Any] = {"key_type": kind}
     if version < 4:
-        return await broker.ask("FindCoordinator", version, key=key, **asked)
-    answer = await broker.ask("FindCoordinator", version, coordinator_keys=[key], **asked)
-    assert [one.key for one in answer.coordinators] == [key]
+        return await broker.ask("FindCoordinator", version, key=key, **request)
+    answer = await broker.ask("FindCoordinator", version, coordinator_keys=[key], **request)
+    assert [described.key for described in answer.coordinators] == [key]
     return answer.coordinators[0]
 
 
@@ -36,7 +36,7 @@ def node(found: Any) -> tuple[int, str, int]:
 async def configs(broker: MemoryBroker, topic: str = TOPIC) -> dict[str, str]:
     resources = [{"resource_type": 2, "resource_name": topic, "configuration_keys": None}]
     answer = await broker.ask("DescribeConfigs", 4, resources=resources)
-    return {one.name: one.value for one in answer.results[0].configs}
+    return {config.name: config.value for config in answer.results[0].configs}
 
 
 @pytest.mark.parametrize(("kind", "topic"), TOPICS)

@@ -84,7 +84,7 @@ async def test_a_config_without_effect_is_logged(
             (TOPIC, "t", [("local.retention.ms", SET, " 5\n"), ("segment.ms", SET, "5")]),
             (BROKER, "", [("log.preallocate", SET, "true")]),
         )
-    assert sorted(one.message for one in caplog.records) == [
+    assert sorted(record.message for record in caplog.records) == [
         "no effect: log.preallocate (segment files grow as they are written)",
         "topic t: no effect: local.retention.ms=5 (there is no tiered storage)",
     ]

@@ -30,8 +30,8 @@ async def test_no_id_is_given_twice(broker: MemoryBroker) -> None:
     for die in (broker.restart, broker.kill, broker.crash):
         clients = [broker.connect() for _ in range(20)]
         waiting = [client.send("InitProducerId", 4, **NEW) for client in clients for _ in range(60)]
-        await until(lambda: all(one.done() for one in waiting), "all ids")  # noqa: B023
-        given += [one.result().producer_id for one in waiting]
+        await until(lambda: all(answer.done() for answer in waiting), "all ids")  # noqa: B023
+        given += [answer.result().producer_id for answer in waiting]
         await die()
     given.append((await ask(broker)).producer_id)
     assert len(set(given)) == len(given) == 3601
@@ -47,10 +47,10 @@ async def test_each_transactional_id_has_a_producer_of_its_own(broker: MemoryBro
     await find(broker)
     clients = [broker.connect() for _ in ids]
     waiting = [
-        client.send("InitProducerId", 4, **(NEW | {"transactional_id": one}))
-        for client, one in zip(clients, ids, strict=True)
+        client.send("InitProducerId", 4, **(NEW | {"transactional_id": transactional_id}))
+        for client, transactional_id in zip(clients, ids, strict=True)
     ]
     await run_until_idle(100)
-    answers = [one.result() for one in waiting]
-    assert {(one.error_code, one.producer_epoch) for one in answers} == {(Code.NONE, 0)}
-    assert len({one.producer_id for one in answers}) == len(ids)
+    answers = [answer.result() for answer in waiting]
+    assert {(answer.error_code, answer.producer_epoch) for answer in answers} == {(Code.NONE, 0)}
+    assert len({answer.producer_id for answer in answers}) == len(ids)

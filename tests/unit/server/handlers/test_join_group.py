@@ -32,7 +32,7 @@ async def test_one_member(broker: MemoryBroker, version: int) -> None:
     assert answer.member_id == answer.leader
     assert answer.member_id.startswith("tester-")
     assert (answer.generation_id, answer.protocol_name) == (1, "range")
-    assert [one.member_id for one in answer.members] == [answer.member_id]
+    assert [joined.member_id for joined in answer.members] == [answer.member_id]
     if version >= 7:
         assert answer.protocol_type == "consumer"
     member = group_of(broker).members[answer.member_id]

@@ -45,9 +45,9 @@ async def write_in_every_codec(broker: MemoryBroker) -> None:
 async def test_by_time_across_batches_and_codecs(broker: MemoryBroker) -> None:
     await write_in_every_codec(broker)
     times = [100 * batch + 10 * record for batch in range(len(CODECS)) for record in range(4)]
-    for asked in (0, 1, 10, 25, 30, 31, 99, 100, 101, 130, 131, 225, 300, 330, 400, 405, 429, 430):
-        offset = next(n for n, time_ms in enumerate(times) if time_ms >= asked)
-        answer = found(await broker.list_offset(BASE_MS + asked))
+    for since in (0, 1, 10, 25, 30, 31, 99, 100, 101, 130, 131, 225, 300, 330, 400, 405, 429, 430):
+        offset = next(n for n, time_ms in enumerate(times) if time_ms >= since)
+        answer = found(await broker.list_offset(BASE_MS + since))
         assert answer == (BASE_MS + times[offset], offset, 0)
     assert found(await broker.list_offset(0)) == (BASE_MS, 0, 0)
     for later in (BASE_MS + 431, 2**62, 2**63 - 1):
@@ -59,9 +59,9 @@ async def test_by_time_over_many_batches_and_after_a_restart(broker: MemoryBroke
     for number in range(0, 300, 3):
         await write(broker, number, number + 1, number + 2)
     for _ in range(2):
-        for asked in (0, 1, 77, 150, 298, 299):
-            answer = await broker.list_offset(BASE_MS + asked)
-            assert (answer.timestamp, answer.offset) == (BASE_MS + asked, asked)
+        for since in (0, 1, 77, 150, 298, 299):
+            answer = await broker.list_offset(BASE_MS + since)
+            assert (answer.timestamp, answer.offset) == (BASE_MS + since, since)
         await broker.kill()
 
 
@@ -78,10 +78,10 @@ async def test_a_batch_that_cannot_be_inflated_is_that_partition_s_error(
 # -- refusals -------------------------------------------------------------------------------
 
 
-def asked(topic: str, *partitions: tuple[int, int]) -> dict[str, Any]:
+def requested_topic(topic: str, *partitions: tuple[int, int]) -> dict[str, Any]:
     """(partition, timestamp) of one topic."""
-    asked_for = [{"partition_index": index, "timestamp": ts} for index, ts in partitions]
-    return {"name": topic, "partitions": asked_for}
+    requested = [{"partition_index": index, "timestamp": ts} for index, ts in partitions]
+    return {"name": topic, "partitions": requested}
 
 
 # -- the disk -------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ async def test_cold_batches_are_read_beside_the_loop(broker: MemoryBroker) -> No
     await write_in_every_codec(broker)
     broker.fs.cached = False
     broker.jobs.hold()
-    topics = [asked("t", (1, LATEST), (0, BASE_MS + 110))]
+    topics = [requested_topic("t", (1, LATEST), (0, BASE_MS + 110))]
     waiting = broker.client.send("ListOffsets", 7, replica_id=-1, topics=topics)
     await run_until_idle()
     assert not waiting.done() and broker.jobs.held
@@ -113,7 +113,7 @@ async def test_a_log_that_cannot_be_read_takes_its_directory_offline(
         await write(broker, time_ms)
     broker.fs.cached = False
     broker.fs.faults.append(Fault("pread", "t-0/00000000000000000000.log", skip=skip))
-    topics = [asked("t", (0, BASE_MS + 2)), asked("u", (0, BASE_MS))]
+    topics = [requested_topic("t", (0, BASE_MS + 2)), requested_topic("u", (0, BASE_MS))]
     answer = await broker.ask("ListOffsets", 7, replica_id=-1, topics=topics)
     failed, well = (topic.partitions[0] for topic in answer.topics)
     assert found(well) == NOTHING

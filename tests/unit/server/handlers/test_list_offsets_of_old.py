@@ -24,8 +24,8 @@ async def ask(
     partition: int = 0,
     replica_id: int = -1,
 ) -> Any:
-    asked = {"partition_index": partition, "timestamp": timestamp, "max_num_offsets": limit}
-    topics = [{"name": topic, "partitions": [asked]}]
+    requested = {"partition_index": partition, "timestamp": timestamp, "max_num_offsets": limit}
+    topics = [{"name": topic, "partitions": [requested]}]
     answer = await broker.ask("ListOffsets", 0, replica_id=replica_id, topics=topics)
     return answer.topics[0].partitions[0]
 

@@ -10,11 +10,13 @@ from support.memory_broker import MemoryBroker, scenario
 
 
 async def listed(
-    broker: MemoryBroker, asked: Sequence[tuple[str, Sequence[int]]] | None, timeout_ms: int = 5000
+    broker: MemoryBroker,
+    requested: Sequence[tuple[str, Sequence[int]]] | None,
+    timeout_ms: int = 5000,
 ) -> Any:
     topics = None
-    if asked is not None:
-        topics = [{"name": name, "partition_indexes": list(indexes)} for name, indexes in asked]
+    if requested is not None:
+        topics = [{"name": name, "partition_indexes": list(indexes)} for name, indexes in requested]
     return await broker.ask("ListPartitionReassignments", 0, timeout_ms=timeout_ms, topics=topics)
 
 
@@ -24,8 +26,8 @@ async def test_what_a_cluster_left_half_done(broker: MemoryBroker) -> None:
     assert active is not None
     partitions = active.cluster.topics["t"].partitions
     partitions[1] = Partition((1, 2), adding=(2,), removing=(1,))
-    for asked in (None, [("t", [0, 1])]):
-        answer = await listed(broker, asked)
+    for requested in (None, [("t", [0, 1])]):
+        answer = await listed(broker, requested)
         ((topic,),) = (answer.topics,)
         (partition,) = topic.partitions
         assert (topic.name, partition.partition_index, partition.replicas) == ("t", 1, [1, 2])

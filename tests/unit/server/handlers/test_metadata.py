@@ -23,8 +23,8 @@ async def ask(
     broker: MemoryBroker, *names: str, version: int = 9, create: bool = False, **values: Any
 ) -> Any:
     topics = [{"name": name} for name in names]
-    asked = {"topics": topics, "allow_auto_topic_creation": create} | values
-    return await broker.ask("Metadata", version, **asked)
+    request = {"topics": topics, "allow_auto_topic_creation": create} | values
+    return await broker.ask("Metadata", version, **request)
 
 
 def codes(answer: Any) -> dict[str | None, int]:
@@ -66,10 +66,10 @@ async def test_leaders_that_cannot_be_reached(broker: MemoryBroker, version: int
 async def test_concurrent_requests_create_one_topic(
     broker: MemoryBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    asked = {"topics": [{"name": "new"}], "allow_auto_topic_creation": True}
-    waiting = [broker.connect().send("Metadata", 12, **asked) for _ in range(5)]
+    request = {"topics": [{"name": "new"}], "allow_auto_topic_creation": True}
+    waiting = [broker.connect().send("Metadata", 12, **request) for _ in range(5)]
     await run_until_idle(100)
-    received = {codes(one.result())["new"] for one in waiting}
+    received = {codes(answer.result())["new"] for answer in waiting}
     assert received <= {Code.NONE, Code.UNKNOWN_TOPIC_OR_PARTITION}
     assert codes(await ask(broker, "new", version=12, create=True)) == {"new": Code.NONE}
     assert not broker.parts.auto_creating
@@ -84,7 +84,7 @@ async def test_what_can_not_be_made_does_not_fill_the_log(
     for _ in range(2 * LINES_MAX):
         await ask(broker, "new", create=True)
         await run_until_idle()
-    said = [one for one in caplog.messages if "can't create topic new on first use" in one]
+    said = [line for line in caplog.messages if "can't create topic new on first use" in line]
     assert len(said) == LINES_MAX and "INVALID_REPLICATION_FACTOR" in said[0]
 
 

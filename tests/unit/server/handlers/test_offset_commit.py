@@ -49,12 +49,12 @@ async def test_many_are_committed_in_steps_and_together(
     first = broker.client.send("OffsetCommit", 9, **committing(broker, dict.fromkeys(places, 1)))
     later = {places[0]: 2, places[-1]: 2}
     second = broker.client.send("OffsetCommit", 9, **committing(broker, later))
-    asked = broker.client.send("OffsetFetch", 9, **fetching(broker, None, 9))
+    fetched = broker.client.send("OffsetFetch", 9, **fetching(broker, None, 9))
     await broker.advance(0)
     assert codes(broker, await first) == dict.fromkeys(places, 0)
     assert codes(broker, await second) == dict.fromkeys(later, 0)
     expected = {place: (later.get(place, 1), 0) for place in places}
-    assert found(broker, await asked, 9) == expected
+    assert found(broker, await fetched, 9) == expected
     assert batch_sizes(broker) == [len(places), len(later)]
 
 

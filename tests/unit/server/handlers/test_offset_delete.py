@@ -33,9 +33,9 @@ async def delete(broker: MemoryBroker, places: Sequence[Place]) -> dict[Place, i
     answer = await ask(broker, places)
     assert answer.error_code == Code.NONE
     return {
-        (topic.name, one.partition_index): one.error_code
+        (topic.name, partition.partition_index): partition.error_code
         for topic in answer.topics
-        for one in topic.partitions
+        for partition in topic.partitions
     }
 
 

@@ -39,11 +39,11 @@ def commit_in_transaction(broker: MemoryBroker) -> None:
     """What TxnOffsetCommit of A0 will do, once it is served."""
     replica = broker.replica(OFFSETS, broker.parts.groups.partition_of("g"))
     guard = replica.log.producers.verifications.begin(7, 0, 0, broker.clock.now_ms())
-    asked = Commit("g", "", None, -1, 3, [OffsetToCommit("a", 0, 9)])
+    offsets = Commit("g", "", None, -1, 3, [OffsetToCommit("a", 0, 9)])
 
     def ask(shard: GroupShard, future: ReplyFuture, now_ms: int) -> DecisionOrSteps:
         producer = Producer(7, 0, guard)
-        return shard.offsets.commit_transactional(asked, producer, future, now_ms)
+        return shard.offsets.commit_transactional(offsets, producer, future, now_ms)
 
     assert broker.parts.groups.call("g", ask) == [0]
 

@@ -42,8 +42,8 @@ async def test_what_every_codec_packs_is_kept_as_it_is(broker: MemoryBroker, cod
     records = [Written(value=b"%d" % number * 100, time_ms=number) for number in range(50)]
     answer = await broker.produce(build(records, codec=codec))
     assert answer.error_code == Code.NONE
-    wanted = [Read(n, TIME_MS + one.time_ms, one.value) for n, one in enumerate(records)]
-    assert await broker.read_all() == wanted
+    expected = [Read(n, TIME_MS + record.time_ms, record.value) for n, record in enumerate(records)]
+    assert await broker.read_all() == expected
 
 
 @scenario(topics={"t": 1})
@@ -64,22 +64,22 @@ def test_many_batches_are_appended_in_steps(acks: int, monkeypatch: pytest.Monke
     async def story(broker: MemoryBroker) -> None:
         pauses = pauses_of(broker)
         received = [place for place in places if acks or place[0] != "gone"]
-        asked = producing({place: build() for place in received}, acks=acks)
-        first = broker.client.send("Produce", 9, **asked) if acks else None
+        request = producing({place: build() for place in received}, acks=acks)
+        first = broker.client.send("Produce", 9, **request) if acks else None
         if first is None:
-            broker.client.tell("Produce", 9, **asked)
+            broker.client.tell("Produce", 9, **request)
         behind = broker.client.send("Produce", 9, **producing({("u", 2): build([Written()])}))
-        ((after,),) = [one.partition_responses for one in (await behind).responses]
+        ((after,),) = [topic.partition_responses for topic in (await behind).responses]
         assert after.base_offset == 3, "what comes behind does not overtake"
         assert pauses == [0, 0, 0][: (len(received) - 1) // 2]
         if first is not None:
             found = {
-                (topic.name, one.index): (one.error_code, one.base_offset)
+                (topic.name, partition.index): (partition.error_code, partition.base_offset)
                 for topic in first.result().responses
-                for one in topic.partition_responses
+                for partition in topic.partition_responses
             }
             unknown = (Code.UNKNOWN_TOPIC_OR_PARTITION, -1)
-            assert found == {one: (Code.NONE, 0) for one in received} | {("gone", 0): unknown}
+            assert found == {place: (Code.NONE, 0) for place in received} | {("gone", 0): unknown}
         for place in received:
             if place[0] != "gone":
                 assert len(await broker.read_all(*place)) == 3 + (place == ("u", 2))
@@ -157,12 +157,14 @@ async def test_one_fsync_serves_all_waiting_requests(broker: MemoryBroker) -> No
     clients = [broker.connect() for _ in range(10)]
     waiting = [clients[0].send("Produce", 9, **producing({("t", 0): build()}))]
     await run_until_idle()
-    waiting += [one.send("Produce", 9, **producing({("t", 0): build()})) for one in clients[1:]]
+    waiting += [
+        client.send("Produce", 9, **producing({("t", 0): build()})) for client in clients[1:]
+    ]
     await run_until_idle()
     broker.jobs.done.clear()
     broker.jobs.release()
     await run_until_idle()
-    assert all(one.done() for one in waiting)
+    assert all(answer.done() for answer in waiting)
     assert broker.jobs.done == ["FlushPlan.run"] * 2, "one for the first, one for all the others"
 
 

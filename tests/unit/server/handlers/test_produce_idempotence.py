@@ -95,5 +95,5 @@ async def test_power_cuts_leave_a_log_that_a_producer_can_go_on_with(
         if written:
             again = RECORDS * (written - 1)
             assert await write(broker, again) == accepted(again), "an answer that got lost"
-    values = [int(one.value or b"") for one in await broker.read_all()]
+    values = [int(record.value or b"") for record in await broker.read_all()]
     assert values == list(range(RECORDS * written))

@@ -35,9 +35,9 @@ async def test_some_batches_spoil_the_whole_request(
 ) -> None:
     answer = await broker.ask("Produce", 9, **producing({("t", 0): build(), ("t", 1): odd}))
     found = answer.responses[0].partition_responses
-    assert [one.error_code for one in found] == [code, code]
-    assert [one.error_message for one in found] == [message, message]
-    assert [one.log_start_offset for one in found] == [-1, -1]
+    assert [partition.error_code for partition in found] == [code, code]
+    assert [partition.error_message for partition in found] == [message, message]
+    assert [partition.log_start_offset for partition in found] == [-1, -1]
     assert (await broker.list_offset(-1)).offset == 0, "nothing is appended"
     broker.client.tell("Produce", 9, **producing({("t", 0): build(), ("t", 1): odd}, acks=0))
     await broker.client.closed()
@@ -93,10 +93,10 @@ async def test_the_flag_of_the_append_s_time_is_cleared(broker: MemoryBroker) ->
 async def test_of_a_partition_named_twice_the_last_counts(broker: MemoryBroker) -> None:
     topic = producing({("t", 0): build()})["topic_data"][0]
     last = producing({("t", 0): build([Written(value=b"last")]), ("t", 1): build()})
-    wanted = {**last, "topic_data": [topic, *last["topic_data"], {**topic, "partition_data": []}]}
-    answer = await broker.ask("Produce", 9, **wanted)
+    request = {**last, "topic_data": [topic, *last["topic_data"], {**topic, "partition_data": []}]}
+    answer = await broker.ask("Produce", 9, **request)
     [found] = answer.responses
-    assert [one.index for one in found.partition_responses] == [0, 1]
+    assert [partition.index for partition in found.partition_responses] == [0, 1]
     assert await broker.read_all() == [Read(0, TIME_MS, b"last")]
 
 

@@ -38,7 +38,7 @@ async def log(broker: MemoryBroker, topic: str = "t") -> bytes:
 
 
 def keys(batch: bytes) -> list[Any]:
-    return [one.key for one in read(batch)]
+    return [record.key for record in read(batch)]
 
 
 @pytest.mark.parametrize("magic", [0, 1])
@@ -51,20 +51,24 @@ async def test_every_version_takes_messages(broker: MemoryBroker, version: int, 
     both = await log(broker)
     first = both[: len(both) // 2]
     assert field(first, "magic") == 2
-    assert [(one.offset, one.key) for one in read(first)] == [(0, None), (1, b""), (2, b"key")]
+    assert [(record.offset, record.key) for record in read(first)] == [
+        (0, None),
+        (1, b""),
+        (2, b"key"),
+    ]
     assert read(first)[1].timestamp == (BASE_TIMESTAMP_MS + 1 if magic else -1)
 
 
 @pytest.mark.parametrize("sent", ["none", "gzip", "snappy", "lz4"])
-@pytest.mark.parametrize("wanted", ["producer", "uncompressed", *list(CODECS)[1:]])
+@pytest.mark.parametrize("compression_type", ["producer", "uncompressed", *list(CODECS)[1:]])
 @scenario()
-async def test_codecs(broker: MemoryBroker, sent: str, wanted: str) -> None:
-    await broker.create("t", configs={"compression.type": wanted})
+async def test_codecs(broker: MemoryBroker, sent: str, compression_type: str) -> None:
+    await broker.create("t", configs={"compression.type": compression_type})
     inside = several(20)
     data = b"".join(inside) if sent == "none" else wrapped(inside, sent)
     assert (await broker.produce(data, version=2)).error_code == Code.NONE
     batch = await log(broker)
-    stored = {"producer": sent, "uncompressed": "none"}.get(wanted, wanted)
+    stored = {"producer": sent, "uncompressed": "none"}.get(compression_type, compression_type)
     assert field(batch, "attributes") == CODECS[stored]
     assert len(read(batch)) == 20
 
@@ -78,7 +82,7 @@ async def test_the_time_of_the_append(broker: MemoryBroker, version: int) -> Non
     assert answer.log_append_time_ms == (now_ms if version >= APPEND_TIME_SINCE else -1)
     batch = await log(broker)
     assert field(batch, "attributes") & LOG_APPEND_TIME
-    assert {one.timestamp for one in read(batch)} == {now_ms}
+    assert {record.timestamp for record in read(batch)} == {now_ms}
 
 
 @scenario()
@@ -136,9 +140,9 @@ async def test_a_long_conversion_neither_overtakes_nor_blocks_others(broker: Mem
 @scenario(topics={"t": 3})
 async def test_a_request_has_one_of_them_converted_on_the_loop(broker: MemoryBroker) -> None:
     data = b"".join(several(3))
-    asked = broker.client.send("Produce", 2, **producing({("t", n): data for n in range(3)}))
+    waiting = broker.client.send("Produce", 2, **producing({("t", n): data for n in range(3)}))
     ends = [[0, 0, 0]]
-    while not asked.done():
+    while not waiting.done():
         await asyncio.sleep(0)
         ends.append([broker.replica("t", n).log.end_offset for n in range(3)])
     assert [3, 0, 0] in ends
@@ -157,7 +161,7 @@ async def test_a_sender_s_buffer_is_used_again_meanwhile(broker: MemoryBroker) -
     await broker.connect().ask("Produce", 9, **producing({("t", 1): other}))
     broker.jobs.release()
     await first
-    assert [one.value for one in read(await log(broker))] == [ours]
+    assert [record.value for record in read(await log(broker))] == [ours]
 
 
 @scenario(topics={"t": 8})
@@ -173,8 +177,8 @@ async def test_only_so_many_are_open_at_once(
     await run_until_idle()
     assert len(broker.jobs.held) == batch_opening.OPENED_AT_ONCE_MAX
     broker.jobs.release()
-    for one in sent:
-        assert (await one).responses[0].partition_responses[0].error_code == Code.NONE
+    for answer in sent:
+        assert (await answer).responses[0].partition_responses[0].error_code == Code.NONE
 
 
 @scenario(topics={"t": 1})

@@ -23,7 +23,7 @@ ID = UUID("d45c1070-fa27-4698-bea0-3f83ba24c3f5")
 DATA = pushed.each(pushed.gauge("org.apache.kafka.producer.some.rate", 1.5, {"node.id": "3"}))
 
 
-async def asked(broker: MemoryBroker, client: Any = None) -> Any:
+async def get_subscriptions(broker: MemoryBroker, client: Any = None) -> Any:
     return await (client or broker).ask("GetTelemetrySubscriptions", 0, client_instance_id=ID)
 
 
@@ -60,29 +60,29 @@ def series(broker: MemoryBroker) -> int:
 @scenario(ON)
 async def test_what_is_subscribed(broker: MemoryBroker) -> None:
     await subscribe(broker, metrics="a,b", interval_ms="1000", match="client_id=tester")
-    received = await asked(broker)
+    received = await get_subscriptions(broker)
     assert received.error_code == Code.NONE
     assert (received.client_instance_id, received.push_interval_ms) == (ID, 1000)
     assert sorted(received.requested_metrics) == ["a", "b"]
     assert list(received.accepted_compression_types) == [4, 3, 1, 2]
     assert (received.telemetry_max_bytes, received.delta_temporality) == (1_048_576, True)
-    assert (await asked(broker)).error_code == Code.THROTTLING_QUOTA_EXCEEDED
+    assert (await get_subscriptions(broker)).error_code == Code.THROTTLING_QUOTA_EXCEEDED
     await change(broker, (SUBSCRIPTION, "s", [("metrics", DELETE, None)]))
-    assert list((await asked(broker)).requested_metrics) == [], "in force at once"
+    assert list((await get_subscriptions(broker)).requested_metrics) == [], "in force at once"
 
 
 @scenario(ON)
 async def test_subscriptions_outlive_the_broker(broker: MemoryBroker) -> None:
     await subscribe(broker, metrics="a", interval_ms="1000")
     await broker.restart()
-    assert (await asked(broker)).push_interval_ms == 1000
+    assert (await get_subscriptions(broker)).push_interval_ms == 1000
 
 
 @pytest.mark.parametrize("codec", [0, 1])
 @scenario(ON)
 async def test_what_is_pushed_is_shown_until_it_is_old(broker: MemoryBroker, codec: int) -> None:
     await subscribe(broker, interval_ms="1000")
-    received = await asked(broker)
+    received = await get_subscriptions(broker)
     data = gzip.compress(DATA) if codec else DATA
     assert await push(broker, received, data, compression_type=codec) == Code.NONE
     page = await metrics(broker)
@@ -103,18 +103,18 @@ async def test_what_is_pushed_is_shown_until_it_is_old(broker: MemoryBroker, cod
 @scenario(ON)
 async def test_a_client_is_forgotten_with_its_connection(broker: MemoryBroker) -> None:
     client = broker.connect()
-    assert (await asked(broker, client)).error_code == Code.NONE
-    assert (await asked(broker)).error_code == Code.THROTTLING_QUOTA_EXCEEDED
+    assert (await get_subscriptions(broker, client)).error_code == Code.NONE
+    assert (await get_subscriptions(broker)).error_code == Code.THROTTLING_QUOTA_EXCEEDED
     # it is known by the connection that made it known
     client.close()
     broker.client.close()
     await run_until_idle()
-    assert (await asked(broker, broker.connect())).error_code == Code.NONE
+    assert (await get_subscriptions(broker, broker.connect())).error_code == Code.NONE
 
 
 @scenario(ON)
 async def test_what_can_not_be_read(broker: MemoryBroker) -> None:
-    received = await asked(broker)
+    received = await get_subscriptions(broker)
     assert await push(broker, received, b"\xff" * 9) == Code.INVALID_RECORD
     bomb = gzip.compress(b"\0" * (receiver.INFLATED_BYTES_MAX + 1))
     await broker.advance(received.push_interval_ms)
@@ -126,7 +126,7 @@ async def test_what_can_not_be_read(broker: MemoryBroker) -> None:
 
 @scenario(ON, "telemetry.max.bytes=100")
 async def test_too_much(broker: MemoryBroker) -> None:
-    received = await asked(broker)
+    received = await get_subscriptions(broker)
     assert received.telemetry_max_bytes == 100
     assert await push(broker, received, b"\0" * 101) == Code.TELEMETRY_TOO_LARGE
 
@@ -134,12 +134,12 @@ async def test_too_much(broker: MemoryBroker) -> None:
 @scenario(ON)
 async def test_too_much_at_a_time(broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(receiver, "WAITING_BYTES_MAX", -1)
-    assert await push(broker, await asked(broker)) == Code.THROTTLING_QUOTA_EXCEEDED
+    assert await push(broker, await get_subscriptions(broker)) == Code.THROTTLING_QUOTA_EXCEEDED
 
 
 @scenario(ON)
 async def test_a_push_of_nothing(broker: MemoryBroker) -> None:
-    assert await push(broker, await asked(broker), b"") == Code.NONE
+    assert await push(broker, await get_subscriptions(broker), b"") == Code.NONE
     assert series(broker) == 0
 
 
@@ -147,7 +147,9 @@ async def test_a_push_of_nothing(broker: MemoryBroker) -> None:
 async def test_subscriptions_choose_by_the_software(broker: MemoryBroker) -> None:
     software = {"client_software_name": "me", "client_software_version": "1.2"}
     await subscribe(broker, match="client_software_name=me", interval_ms="700")
-    assert (await asked(broker)).push_interval_ms == 300_000, "it has not said what it is"
+    assert (await get_subscriptions(broker)).push_interval_ms == 300_000, (
+        "it has not said what it is"
+    )
     other = broker.connect()
     await other.ask("ApiVersions", 3, **software)
     named = {"client_instance_id": UUID(int=99)}
@@ -169,5 +171,5 @@ async def test_a_subscription_by_another_hand(
     note = paths.encode_config_change(paths.SUBSCRIPTION_CONFIGS, "bad")
     await tree.create(paths.CONFIG_CHANGE_PREFIX, note, sequential=True)
     await broker.advance(1)
-    assert (await asked(broker)).push_interval_ms == 700
+    assert (await get_subscriptions(broker)).push_interval_ms == 700
     assert "subscription bad is invalid and ignored" in caplog.text

@@ -68,4 +68,4 @@ async def test_many_are_looked_at_in_slices(
     if name == "DescribeConfigs":
         first, *others = plain(answer.results)
         assert len({config["name"] for config in first["configs"]}) > CONFIGS
-        assert all(one == first for one in others)
+        assert all(other == first for other in others)

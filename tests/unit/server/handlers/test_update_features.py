@@ -18,18 +18,23 @@ HIGHEST = {GROUP: 1, "metadata.version": 30, TRANSACTION: 2}
 
 
 async def update(
-    broker: MemoryBroker, name: str, level: int, how: int, version: int = 2, **more: Any
+    broker: MemoryBroker, name: str, level: int, upgrade_type: int, version: int = 2, **more: Any
 ) -> Any:
-    one = {"feature": name, "max_version_level": level, "upgrade_type": how}
-    asked = {"timeout_ms": 1000, "feature_updates": [one], "validate_only": False, **more}
-    return await broker.ask("UpdateFeatures", version, **asked)
+    feature_update = {"feature": name, "max_version_level": level, "upgrade_type": upgrade_type}
+    request = {
+        "timeout_ms": 1000,
+        "feature_updates": [feature_update],
+        "validate_only": False,
+        **more,
+    }
+    return await broker.ask("UpdateFeatures", version, **request)
 
 
 async def received(broker: MemoryBroker) -> tuple[dict[str, int], int]:
     """Levels of features as clients learn them, and their epoch."""
     software = {"client_software_name": "tester", "client_software_version": "1"}
     answer = await broker.ask("ApiVersions", 4, **software)
-    levels = {one.name: one.max_version_level for one in answer.finalized_features}
+    levels = {feature.name: feature.max_version_level for feature in answer.finalized_features}
     return levels, answer.finalized_features_epoch
 
 

@@ -37,13 +37,13 @@ TOPICS = {"t": 2}
 
 async def opened(broker: MemoryBroker, *places: tuple[str, int]) -> Producer:
     """A producer with an open transaction."""
-    one = await Transactor(broker).init()
+    producer = await Transactor(broker).init()
     for place in places or (PLACE,):
-        assert (await one.write(place)).code == Code.NONE
-    return one.now
+        assert (await producer.write(place)).code == Code.NONE
+    return producer.now
 
 
-def asked(producer: Producer, *indexes: int, commit: bool = True) -> dict[str, Any]:
+def marker(producer: Producer, *indexes: int, commit: bool = True) -> dict[str, Any]:
     """A marker of version 2 for partitions of t."""
     return {
         "producer_id": producer.id,
@@ -75,8 +75,10 @@ async def test_which_protocol_a_transaction_followed(broker: MemoryBroker) -> No
     producer = await opened(broker)
     raised = producer._replace(epoch=producer.epoch + 1)
 
-    async def received(who: Producer, version: int) -> Code:
-        (code,) = await write_markers(broker, who, PLACE, commit=True, version=version, protocol=2)
+    async def received(sender: Producer, version: int) -> Code:
+        (code,) = await write_markers(
+            broker, sender, PLACE, commit=True, version=version, protocol=2
+        )
         return code
 
     assert await received(producer, 2) == Code.INVALID_PRODUCER_EPOCH
@@ -120,7 +122,7 @@ async def test_an_old_coordinator(broker: MemoryBroker) -> None:
 async def test_it_is_answered_when_it_is_safe(broker: MemoryBroker) -> None:
     producer = await opened(broker)
     hold(broker, *PLACE)
-    answer = broker.client.send("WriteTxnMarkers", 2, markers=[asked(producer, 0, 1)])
+    answer = broker.client.send("WriteTxnMarkers", 2, markers=[marker(producer, 0, 1)])
     later = broker.client.send("Metadata", 12, topics=None)
     await run_until_idle()
     assert not answer.done()
@@ -128,14 +130,14 @@ async def test_it_is_answered_when_it_is_safe(broker: MemoryBroker) -> None:
     release(broker, *PLACE)
     await until(later.done, "the answers")
     (found,) = answer.result().markers
-    assert [one.error_code for one in found.topics[0].partitions] == [0, 0]
+    assert [partition.error_code for partition in found.topics[0].partitions] == [0, 0]
 
 
 @scenario("request.timeout.ms=500", topics=TOPICS)
 async def test_or_when_it_took_too_long(broker: MemoryBroker) -> None:
     producer = await opened(broker)
     hold(broker, *PLACE)
-    answer = broker.client.send("WriteTxnMarkers", 2, markers=[asked(producer, 0)])
+    answer = broker.client.send("WriteTxnMarkers", 2, markers=[marker(producer, 0)])
     await broker.advance(499)
     assert not answer.done()
     await broker.advance(1)
@@ -147,7 +149,7 @@ async def test_or_when_it_took_too_long(broker: MemoryBroker) -> None:
 async def test_or_when_another_leads(broker: MemoryBroker) -> None:
     producer = await opened(broker)
     hold(broker, *PLACE)
-    answer = broker.client.send("WriteTxnMarkers", 2, markers=[asked(producer, 0)])
+    answer = broker.client.send("WriteTxnMarkers", 2, markers=[marker(producer, 0)])
     await run_until_idle()
     now = broker.replica().partition
     now.follow(LeaderAndIsrState(1, 2, now.leader_epoch + 1, (2,), now.partition_epoch + 1, (1, 2)))
@@ -161,13 +163,13 @@ async def test_or_when_another_leads(broker: MemoryBroker) -> None:
 async def test_one_answer_for_each_producer(broker: MemoryBroker) -> None:
     producer = await opened(broker, PLACE, OTHER)
     unknown = producer._replace(id=producer.id + 100)
-    markers = [asked(producer, 0), asked(unknown, 0), asked(producer, 1)]
+    markers = [marker(producer, 0), marker(unknown, 0), marker(producer, 1)]
     answer = await broker.ask("WriteTxnMarkers", 2, markers=markers)
     received = {
         found.producer_id: [
-            (topic.name, one.partition_index, one.error_code)
+            (topic.name, partition.partition_index, partition.error_code)
             for topic in found.topics
-            for one in topic.partitions
+            for partition in topic.partitions
         ]
         for found in answer.markers
     }
@@ -184,13 +186,13 @@ async def test_many_are_written_in_slices(
     monkeypatch.setattr(write_txn_markers, "MARKERS_PER_STEP", size)
     places = [("t", index) for index in range(7)]
     producer = await opened(broker, *places)
-    answer = broker.client.send("WriteTxnMarkers", 2, markers=[asked(producer, *range(7))])
+    answer = broker.client.send("WriteTxnMarkers", 2, markers=[marker(producer, *range(7))])
     await until(lambda: broker.replica("t", 0).log.end_offset == 2, "the first is written")
     last = broker.replica("t", 6).log.end_offset
     assert last == (2 if size > 7 else 1)
     await until(answer.done, "the answer")
     (found,) = answer.result().markers
-    assert [one.error_code for one in found.topics[0].partitions] == [0] * 7
+    assert [partition.error_code for partition in found.topics[0].partitions] == [0] * 7
 
 
 @scenario(topics=TOPICS)

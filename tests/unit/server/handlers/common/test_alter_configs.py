@@ -44,8 +44,8 @@ async def store(broker: MemoryBroker, kind: str, name: str, **configs: str) -> N
     named = {key.replace("_", "."): text for key, text in configs.items()}
     await tree.create(paths.config(kind, name), paths.encode_config(named))
     data = paths.encode_config_change(kind, name)
-    made = await tree.create(paths.CONFIG_CHANGE_PREFIX, data, sequential=True)
-    await broker.parts.topic_configs.processed(made.path.rpartition("/")[2])
+    created = await tree.create(paths.CONFIG_CHANGE_PREFIX, data, sequential=True)
+    await broker.parts.topic_configs.processed(created.path.rpartition("/")[2])
 
 
 @scenario(topics={"t": 1})
@@ -175,8 +175,10 @@ async def test_loggers_are_set_before_the_rest_is_looked_at(broker: MemoryBroker
 @scenario(topics={f"t{number}": 1 for number in range(20)})
 async def test_changes_of_one_request_share_syncs_of_the_disk(broker: MemoryBroker) -> None:
     broker.jobs.done.clear()
-    asked = [(TOPIC, f"t{number}", [("index.interval.bytes", SET, "1")]) for number in range(20)]
-    assert await change(broker, *asked) == [DONE] * 20
+    alterations = [
+        (TOPIC, f"t{number}", [("index.interval.bytes", SET, "1")]) for number in range(20)
+    ]
+    assert await change(broker, *alterations) == [DONE] * 20
     assert broker.replica("t19").log.settings.index_interval_bytes == 1
     assert broker.jobs.done.count("Storage.append") < 5
 
@@ -188,19 +190,19 @@ async def test_other_requests_are_served_meanwhile(
 ) -> None:
     """Both where names differ, and where what is named over and over is refused at a glance."""
     monkeypatch.setattr(altering, "RESOURCES_PER_STEP", 3)
-    asked = [
+    alterations = [
         Alteration(ConfigResourceType.TOPIC, name if name == "t" else f"{name}.{number}", [])
         for number in range(60)
     ]
     context = RequestContext(Peer("PLAINTEXT", "somewhere"), 1, 1, None)
     waiting = asyncio.ensure_future(
-        altering.alter(broker.parts, context, asked, validate_only=True)
+        altering.alter(broker.parts, context, alterations, validate_only=True)
     )
     await run_until_idle(15)
     assert not waiting.done()
     await run_until_idle(200)
-    wrong = Code.INVALID_REQUEST if name == "t" else Code.UNKNOWN_TOPIC_OR_PARTITION
-    assert [one.code for one in waiting.result()] == [wrong] * 60
+    expected = Code.INVALID_REQUEST if name == "t" else Code.UNKNOWN_TOPIC_OR_PARTITION
+    assert [outcome.code for outcome in waiting.result()] == [expected] * 60
 
 
 @scenario(topics={"t": 1, "u": 1})
@@ -209,11 +211,11 @@ async def test_one_that_fails_leaves_the_others_alone(
 ) -> None:
     tree = broker.parts.coordination
     await tree.set(paths.config(paths.TOPIC_CONFIGS, "t"), b"no JSON")
-    asked = [(TOPIC, name, [("index.interval.bytes", SET, "1")]) for name in ("t", "u")]
+    alterations = [(TOPIC, name, [("index.interval.bytes", SET, "1")]) for name in ("t", "u")]
     with caplog.at_level(logging.ERROR):
-        outcomes = await change(broker, *asked)
+        outcomes = await change(broker, *alterations)
     assert outcomes == [(Code.UNKNOWN_SERVER_ERROR, None), DONE]
-    assert [one.message for one in caplog.records] == ["can't change configs of TOPIC t"]
+    assert [record.message for record in caplog.records] == ["can't change configs of TOPIC t"]
     assert broker.replica("u").log.settings.index_interval_bytes == 1
 
 
@@ -222,17 +224,17 @@ async def test_a_tree_that_takes_no_more_fails_what_it_did_not_take(
     broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tree = broker.parts.coordination
-    whole = tree.multi
+    original = tree.multi
 
     def multi(ops: Sequence[Op]) -> Awaitable[list[OpResult]]:
         if any(op.path.endswith("/t") for op in ops):
             raise Overloaded
-        return whole(ops)
+        return original(ops)
 
     monkeypatch.setattr(tree, "multi", multi)
-    asked = [(TOPIC, name, [("index.interval.bytes", SET, "1")]) for name in ("t", "u")]
+    alterations = [(TOPIC, name, [("index.interval.bytes", SET, "1")]) for name in ("t", "u")]
     refused = (Code.UNKNOWN_SERVER_ERROR, "The coordination service failed: Overloaded")
-    assert await change(broker, *asked) == [refused, DONE]
+    assert await change(broker, *alterations) == [refused, DONE]
 
 
 @scenario(topics={"t": 1})
@@ -270,7 +272,9 @@ async def test_subscriptions_are_kept_and_listed(broker: MemoryBroker) -> None:
         await end()
         assert await value_of(broker, SUBSCRIPTION, name, "interval.ms") == "1000"
         answer = await broker.ask("ListConfigResources", 0)
-        found = [(one.resource_type, one.resource_name) for one in answer.config_resources]
+        found = [
+            (resource.resource_type, resource.resource_name) for resource in answer.config_resources
+        ]
         assert found == [(SUBSCRIPTION, name)]
     gone = [(key, DELETE, None) for key, _, _ in changes]
     assert await change(broker, (SUBSCRIPTION, name, gone)) == [DONE]

@@ -18,7 +18,7 @@ class _Authorizer:
         return kind is ResourceType.GROUP and (operation, name) in self._allowed
 
 
-def refusal(operation: Operation, group_id: str) -> ErrorCode | None:
+def error_code(operation: Operation, group_id: str) -> ErrorCode | None:
     authorizer = _Authorizer((Operation.READ, "mine"), (Operation.READ, ""))
     broker: Any = SimpleNamespace(authorizer=authorizer)
     context: Any = None
@@ -30,7 +30,7 @@ def refusal(operation: Operation, group_id: str) -> ErrorCode | None:
 
 
 def test_a_group_must_be_allowed_and_have_a_name() -> None:
-    assert refusal(Operation.READ, "mine") is None
-    assert refusal(Operation.DELETE, "mine") == ErrorCode.GROUP_AUTHORIZATION_FAILED
-    assert refusal(Operation.READ, "other") == ErrorCode.GROUP_AUTHORIZATION_FAILED
-    assert refusal(Operation.READ, "") == ErrorCode.INVALID_GROUP_ID
+    assert error_code(Operation.READ, "mine") is None
+    assert error_code(Operation.DELETE, "mine") == ErrorCode.GROUP_AUTHORIZATION_FAILED
+    assert error_code(Operation.READ, "other") == ErrorCode.GROUP_AUTHORIZATION_FAILED
+    assert error_code(Operation.READ, "") == ErrorCode.INVALID_GROUP_ID

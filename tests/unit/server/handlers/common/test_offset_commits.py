@@ -59,7 +59,7 @@ def validated(broker: MemoryBroker, topics: list[Any], **changes: Any) -> Valida
 @scenario(topics=TOPICS)
 async def test_answers_are_in_the_order_of_the_request(broker: MemoryBroker) -> None:
     found = validated(broker, [topic("b", 0), topic("a", 1, 0), topic("b", 0)])
-    assert [(one.topic, one.partition) for one in found.offsets] == [
+    assert [(offset.topic, offset.partition) for offset in found.offsets] == [
         ("b", 0),
         ("a", 1),
         ("a", 0),
@@ -93,8 +93,8 @@ async def test_where_nothing_is_left(broker: MemoryBroker) -> None:
 async def test_by_id(broker: MemoryBroker) -> None:
     known = broker.parts.metadata.image.topics["a"].topic_id
     other = UUID(int=5)
-    asked = [topic("", 0, topic_id=other), topic("", 1, topic_id=known)]
-    found = validated(broker, asked, by_id=True)
+    topics = [topic("", 0, topic_id=other), topic("", 1, topic_id=known)]
+    found = validated(broker, topics, by_id=True)
     (only,) = found.offsets
     assert (only.topic, only.topic_id) == ("a", known)
     assert run_at_once(found.response_in_steps([0])) == [
@@ -109,8 +109,8 @@ async def test_by_id(broker: MemoryBroker) -> None:
 async def test_what_comes_with_an_offset(
     broker: MemoryBroker, with_epochs: bool, with_times: bool
 ) -> None:
-    asked = [topic("a", 1)]
-    found = validated(broker, asked, with_epochs=with_epochs, with_times=with_times)
+    topics = [topic("a", 1)]
+    found = validated(broker, topics, with_epochs=with_epochs, with_times=with_times)
     (only,) = found.offsets
     assert (only.offset, only.metadata) == (11, "m1")
     assert only.leader_epoch == (3 if with_epochs else NO_EPOCH)

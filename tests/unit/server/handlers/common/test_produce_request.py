@@ -62,9 +62,9 @@ def test_whether_something_is_in_a_transaction(records: list[Any], expected: boo
     if not expected:
         assert not is_transactional(without_id, topics)
         return
-    with pytest.raises(ApiError) as refusal:
+    with pytest.raises(ApiError) as caught:
         is_transactional(without_id, topics)
-    assert refusal.value.code == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert caught.value.code == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 def test_what_is_kept_does_not_change_with_what_it_came_in() -> None:

@@ -48,13 +48,13 @@ def context(version: int = FENCED_SINCE) -> RequestContext:
     return RequestContext(Peer("PLAINTEXT", "127.0.0.1:5"), version, 1, None)
 
 
-def asked(played: Played, of: RequestContext, transactional_id: str = "tx") -> Any:
+def call(played: Played, request_context: RequestContext, transactional_id: str = "tx") -> Any:
     def question(shard: object, reply_future: object, now_ms: int) -> Decision:
         raise AssertionError("the coordinator is played")
 
     return call_coordinator(
         played.broker,
-        of,
+        request_context,
         transactional_id,
         question,
         lambda answer: f"client_code {answer}",
@@ -64,8 +64,8 @@ def asked(played: Played, of: RequestContext, transactional_id: str = "tx") -> A
 
 
 def test_an_answer_at_once_needs_no_task() -> None:
-    assert asked(Played("it"), context()) == "client_code it"
-    assert asked(Played(), context(), "") == ErrorCode.INVALID_REQUEST
+    assert call(Played("it"), context()) == "client_code it"
+    assert call(Played(), context(), "") == ErrorCode.INVALID_REQUEST
 
 
 @pytest.mark.parametrize(
@@ -75,26 +75,26 @@ def test_an_answer_at_once_needs_no_task() -> None:
 async def test_old_clients_know_no_fencing(version: int, code: ErrorCode) -> None:
     fenced = ApiError(ErrorCode.PRODUCER_FENCED)
     assert client_code(ErrorCode.PRODUCER_FENCED, context(version), FENCED_SINCE) == code
-    assert asked(Played(fenced), context(version)) == code
+    assert call(Played(fenced), context(version)) == code
     other = ApiError(ErrorCode.NOT_COORDINATOR)
-    assert asked(Played(other), context(version)) == ErrorCode.NOT_COORDINATOR
+    assert call(Played(other), context(version)) == ErrorCode.NOT_COORDINATOR
     future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    answer = asked(Played(future), context(version))
+    answer = call(Played(future), context(version))
     future.set_exception(fenced)
     assert await answer == code
 
 
 async def test_without_a_producer_id_it_is_asked_again_when_there_is_one() -> None:
-    played, of = Played(NeedsProducerId(), NeedsProducerId(), "it"), context()
-    answer = asyncio.ensure_future(asked(played, of))
+    played, request_context = Played(NeedsProducerId(), NeedsProducerId(), "it"), context()
+    answer = asyncio.ensure_future(call(played, request_context))
     await run_until_idle()
-    assert of.applied is not None
+    assert request_context.applied is not None
     for number in (1, 2):  # others take them all the first time
         assert len(played.reserved) == number
-        assert not of.applied.done()
+        assert not request_context.applied.done()
         played.reserved[-1].set_result(None)
         await run_until_idle()
-    assert of.applied.done()
+    assert request_context.applied.done()
     assert await answer == "client_code it"
 
 
@@ -102,24 +102,26 @@ async def test_without_a_producer_id_it_is_asked_again_when_there_is_one() -> No
 async def test_what_is_refused_then_is_refused(is_later: bool) -> None:
     refused = ApiError(ErrorCode.PRODUCER_FENCED)
     future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    played, of = Played(NeedsProducerId(), future if is_later else refused), context(1)
-    answer = asyncio.ensure_future(asked(played, of))
+    played, request_context = Played(NeedsProducerId(), future if is_later else refused), context(1)
+    answer = asyncio.ensure_future(call(played, request_context))
     await run_until_idle()
     played.reserved[-1].set_result(None)
     await run_until_idle()
-    assert of.applied is not None and of.applied.done(), "others need not wait for the answer"
+    assert request_context.applied is not None and request_context.applied.done(), (
+        "others need not wait for the answer"
+    )
     future.set_exception(refused)
     assert await answer == ErrorCode.INVALID_PRODUCER_EPOCH
     future.exception()
 
 
 async def test_there_are_no_ids_left() -> None:
-    played, of = Played(NeedsProducerId()), context()
-    answer = asyncio.ensure_future(asked(played, of))
+    played, request_context = Played(NeedsProducerId()), context()
+    answer = asyncio.ensure_future(call(played, request_context))
     await run_until_idle()
     played.reserved[-1].set_exception(ApiError(ErrorCode.UNKNOWN_SERVER_ERROR))
     assert await answer == ErrorCode.UNKNOWN_SERVER_ERROR
-    assert of.applied is not None and of.applied.done()
+    assert request_context.applied is not None and request_context.applied.done()
 
 
 def test_authorization() -> None:

@@ -48,23 +48,23 @@ def end_of(broker: MemoryBroker, place: tuple[str, int] = PLACE) -> int:
 @pytest.mark.parametrize("version", VERSIONS)
 @scenario(topics=TOPICS)
 async def test_a_transaction_in_every_version(broker: MemoryBroker, version: int) -> None:
-    one = await Transactor(broker, version=version).init()
+    producer = await Transactor(broker, version=version).init()
     if version < ADDS_SINCE:
         code, message = {
             11: (Code.TRANSACTION_ABORTABLE, None),
         }.get(version, (Code.INVALID_TXN_STATE, NOT_ADDED if version >= 8 else None))
-        assert await one.write() == Outcome(code, -1, message, -1)
-        assert await one.add() == [Code.NONE]
+        assert await producer.write() == Outcome(code, -1, message, -1)
+        assert await producer.add() == [Code.NONE]
     for number in range(3):
-        assert (await one.write(values=[b"%d" % number])).offset == number
+        assert (await producer.write(values=[b"%d" % number])).offset == number
     assert await committed(broker) == []
-    assert await one.end(commit=True) == Code.NONE
+    assert await producer.end(commit=True) == Code.NONE
     await run_until_idle()
     assert await committed(broker) == [b"0", b"1", b"2"]
     if version < ADDS_SINCE:
-        assert await one.add() == [Code.NONE]
-    assert (await one.write(values=[b"gone"])).code == Code.NONE
-    assert await one.end(commit=False) == Code.NONE
+        assert await producer.add() == [Code.NONE]
+    assert (await producer.write(values=[b"gone"])).code == Code.NONE
+    assert await producer.end(commit=False) == Code.NONE
     await run_until_idle()
     assert await committed(broker) == [b"0", b"1", b"2"]
 
@@ -74,32 +74,32 @@ async def test_a_transaction_in_every_version(broker: MemoryBroker, version: int
 async def test_nothing_is_written_before_the_coordinator_is_sure(
     broker: MemoryBroker, version: int
 ) -> None:
-    one = await Transactor(broker, version=version).init()
+    producer = await Transactor(broker, version=version).init()
     hold(broker)
     if version < ADDS_SINCE:
-        one.client.send("AddPartitionsToTxn", 3, **one.adding())
-        one.client = broker.connect()
-    answer = one.begin()
+        producer.client.send("AddPartitionsToTxn", 3, **producer.adding())
+        producer.client = broker.connect()
+    answer = producer.begin()
     await run_until_idle()
     assert not answer.done() and end_of(broker) == 0
     release(broker)
     await until(answer.done, "the answer")
     assert outcomes(answer.result()) == [Outcome(Code.NONE, 0, None, 0)]
-    assert broker.replica().log.producers.get(one.now.id) is not None
+    assert broker.replica().log.producers.get(producer.now.id) is not None
 
 
 @scenario(ONE_PARTITION, topics=TOPICS)
 async def test_a_later_produce_of_the_connection_does_not_overtake(broker: MemoryBroker) -> None:
-    one = await Transactor(broker).init()
+    producer = await Transactor(broker).init()
     hold(broker)
-    first = one.begin()
-    one.sequences[PLACE] = 1
+    first = producer.begin()
+    producer.sequences[PLACE] = 1
     later = [
-        one.begin(),
-        one.client.send("Produce", 9, **producing({PLACE: build()})),
-        one.client.send("Metadata", 12, topics=None),
+        producer.begin(),
+        producer.client.send("Produce", 9, **producing({PLACE: build()})),
+        producer.client.send("Metadata", 12, topics=None),
     ]
-    one.client.tell("Produce", 9, **producing({OTHER: build()}, acks=0))
+    producer.client.tell("Produce", 9, **producing({OTHER: build()}, acks=0))
     await run_until_idle()
     assert not any(answer.done() for answer in (first, *later))
     assert end_of(broker) == end_of(broker, OTHER) == 0
@@ -111,9 +111,9 @@ async def test_a_later_produce_of_the_connection_does_not_overtake(broker: Memor
 
 @scenario(ONE_PARTITION, topics=TOPICS)
 async def test_others_need_not_wait(broker: MemoryBroker) -> None:
-    one = await Transactor(broker).init()
+    producer = await Transactor(broker).init()
     hold(broker)
-    answer = one.begin()
+    answer = producer.begin()
     await run_until_idle()
     broker.client = broker.connect()
     assert (await broker.produce(build())).base_offset == 0
@@ -128,11 +128,11 @@ async def test_a_marker_in_between_takes_the_guard_away(
     broker: MemoryBroker, protocol: int
 ) -> None:
     """Else the batch would begin a transaction that is never ended."""
-    one = await Transactor(broker).init()
+    producer = await Transactor(broker).init()
     hold(broker)
-    answer = one.begin(PLACE, OTHER)
+    answer = producer.begin(PLACE, OTHER)
     await run_until_idle()
-    ending = one.now._replace(epoch=one.now.epoch + 1)
+    ending = producer.now._replace(epoch=producer.now.epoch + 1)
     received = await write_markers(
         broker, ending, PLACE, commit=False, version=2, protocol=protocol
     )
@@ -145,13 +145,13 @@ async def test_a_marker_in_between_takes_the_guard_away(
 
 @scenario(ONE_PARTITION, topics=TOPICS)
 async def test_so_does_a_marker_of_the_same_epoch(broker: MemoryBroker) -> None:
-    one = await Transactor(broker, version=11).init()
+    producer = await Transactor(broker, version=11).init()
     hold(broker)
-    one.client.send("AddPartitionsToTxn", 3, **one.adding())
-    one.client = broker.connect()
-    answer = one.begin()
+    producer.client.send("AddPartitionsToTxn", 3, **producer.adding())
+    producer.client = broker.connect()
+    answer = producer.begin()
     await run_until_idle()
-    assert await write_markers(broker, one.now, PLACE, commit=False) == [Code.NONE]
+    assert await write_markers(broker, producer.now, PLACE, commit=False) == [Code.NONE]
     release(broker)
     await until(answer.done, "the answer")
     assert outcomes(answer.result()) == [Outcome(Code.INVALID_TXN_STATE, -1, None, 0)]
@@ -160,9 +160,9 @@ async def test_so_does_a_marker_of_the_same_epoch(broker: MemoryBroker) -> None:
 
 @scenario(ONE_PARTITION, topics=TOPICS)
 async def test_another_leads_when_the_answer_comes(broker: MemoryBroker) -> None:
-    one = await Transactor(broker).init()
+    producer = await Transactor(broker).init()
     hold(broker)
-    answer = one.begin()
+    answer = producer.begin()
     await run_until_idle()
     replica = broker.replica()
     now = replica.partition
@@ -177,9 +177,9 @@ async def test_another_leads_when_the_answer_comes(broker: MemoryBroker) -> None
 
 @scenario(ONE_PARTITION, topics=TOPICS)
 async def test_the_topic_is_gone_when_the_answer_comes(broker: MemoryBroker) -> None:
-    one = await Transactor(broker).init()
+    producer = await Transactor(broker).init()
     hold(broker)
-    answer = one.begin()
+    answer = producer.begin()
     await run_until_idle()
     await broker.connect().ask("DeleteTopics", 5, topic_names=["t"], timeout_ms=5000)
     release(broker)
@@ -195,16 +195,16 @@ SIZES = pytest.mark.parametrize("times", [1, 2 * COPIED_BYTES_MAX // len(b"first
 async def test_what_came_is_written_though_memory_is_used_again(
     broker: MemoryBroker, times: int
 ) -> None:
-    one = await Transactor(broker).init()
+    producer = await Transactor(broker).init()
     hold(broker)
-    records = {PLACE: one.batch(values=[b"first" * times])}
-    answer = one.client.send("Produce", 12, **one.producing(records))
+    records = {PLACE: producer.batch(values=[b"first" * times])}
+    answer = producer.client.send("Produce", 12, **producer.producing(records))
     await write_much(broker, times)
     release(broker)
     await until(answer.done, "the answer")
     assert [record.value for record in await broker.read_all()] == [b"first" * times]
-    records = {PLACE: one.batch(values=[b"then"], sequence=1)}
-    assert [found.code for found in await one.write_all(records)] == [Code.NONE]
+    records = {PLACE: producer.batch(values=[b"then"], sequence=1)}
+    assert [outcome.code for outcome in await producer.write_all(records)] == [Code.NONE]
     assert broker.parts.arenas.in_use_bytes == 0
 
 
@@ -222,13 +222,13 @@ async def test_what_a_producer_sent_before_it_hung_up_is_written_as_it_was(
     broker: MemoryBroker, times: int
 ) -> None:
     """While the coordinator is asked."""
-    one = await Transactor(broker).init()
-    one.client = broker.connect()
+    producer = await Transactor(broker).init()
+    producer.client = broker.connect()
     hold(broker)
-    records = {PLACE: one.batch(values=[b"first" * times])}
-    one.client.send("Produce", 12, **one.producing(records))
+    records = {PLACE: producer.batch(values=[b"first" * times])}
+    producer.client.send("Produce", 12, **producer.producing(records))
     await run_until_idle()
-    one.client.close()
+    producer.client.close()
     await run_until_idle()
     await write_much(broker, times)
     release(broker)
@@ -240,26 +240,28 @@ async def test_what_a_producer_sent_before_it_hung_up_is_written_as_it_was(
 
 @scenario(ONE_PARTITION, topics=TOPICS)
 async def test_without_an_answer_too(broker: MemoryBroker) -> None:
-    one = await Transactor(broker).init()
+    producer = await Transactor(broker).init()
     hold(broker)
-    one.client.tell("Produce", 12, **one.producing({PLACE: one.batch()}, acks=0))
+    producer.client.tell("Produce", 12, **producer.producing({PLACE: producer.batch()}, acks=0))
     await run_until_idle()
     assert end_of(broker) == 0
     release(broker)
     await until(lambda: end_of(broker) == 1, "it is written")
     hold(broker)
-    one.client.tell("Produce", 12, **one.producing({OTHER: one.batch(sequence=5)}, acks=0))
+    producer.client.tell(
+        "Produce", 12, **producer.producing({OTHER: producer.batch(sequence=5)}, acks=0)
+    )
     await run_until_idle()
-    assert not one.client.is_closed
+    assert not producer.client.is_closed
     release(broker)
-    await one.client.closed()
+    await producer.client.closed()
 
 
 @scenario(ONE_PARTITION, topics=TOPICS)
 async def test_a_stop_does_not_wait_for_it(broker: MemoryBroker) -> None:
-    one = await Transactor(broker).init()
+    producer = await Transactor(broker).init()
     hold(broker)
-    answer = one.begin()
+    answer = producer.begin()
     await run_until_idle()
     await broker.stop()
     with pytest.raises(Closed):
@@ -272,25 +274,28 @@ async def test_a_stop_does_not_wait_for_it(broker: MemoryBroker) -> None:
 
 async def busy(broker: MemoryBroker, version: int = 12) -> Transactor:
     """A producer whose transaction can't be completed: a marker in the other partition waits."""
-    one = await Transactor(broker, version=version).init()
+    producer = await Transactor(broker, version=version).init()
     if version < ADDS_SINCE:
-        await one.add(PLACE, OTHER)
-    assert {out.code for out in await one.write_all({p: one.batch(p) for p in (PLACE, OTHER)})} == {
-        Code.NONE
-    }
-    one.sequences = {PLACE: 1, OTHER: 1}
+        await producer.add(PLACE, OTHER)
+    assert {
+        outcome.code
+        for outcome in await producer.write_all(
+            {place: producer.batch(place) for place in (PLACE, OTHER)}
+        )
+    } == {Code.NONE}
+    producer.sequences = {PLACE: 1, OTHER: 1}
     hold(broker, *OTHER)
-    assert await one.end(commit=True) == Code.NONE
+    assert await producer.end(commit=True) == Code.NONE
     await run_until_idle()
-    return one
+    return producer
 
 
 @scenario(topics=TOPICS)
 async def test_a_newer_producer_is_kept_waiting_while_its_last_transaction_is_completed(
     broker: MemoryBroker,
 ) -> None:
-    one = await busy(broker)
-    answer = one.begin()
+    producer = await busy(broker)
+    answer = producer.begin()
     await broker.advance(19)
     release(broker, *OTHER)
     await run_until_idle()
@@ -302,15 +307,15 @@ async def test_a_newer_producer_is_kept_waiting_while_its_last_transaction_is_co
 
 @scenario(topics=TOPICS)
 async def test_but_not_for_long(broker: MemoryBroker) -> None:
-    one = await busy(broker)
-    answer = one.begin()
+    producer = await busy(broker)
+    answer = producer.begin()
     await broker.advance(99)
     assert not answer.done()
     await broker.advance(1)
     assert outcomes(answer.result()) == [Outcome(Code.CONCURRENT_TRANSACTIONS, -1, None, -1)]
     release(broker, *OTHER)
     await run_until_idle()
-    assert (await one.write()).code == Code.NONE
+    assert (await producer.write()).code == Code.NONE
 
 
 @scenario(
@@ -320,8 +325,8 @@ async def test_but_not_for_long(broker: MemoryBroker) -> None:
     topics=TOPICS,
 )
 async def test_nor_longer_than_a_request_may_take(broker: MemoryBroker) -> None:
-    one = await busy(broker)
-    answer = one.begin()
+    producer = await busy(broker)
+    answer = producer.begin()
     await broker.advance(29)
     assert not answer.done()
     await broker.advance(1)
@@ -331,9 +336,9 @@ async def test_nor_longer_than_a_request_may_take(broker: MemoryBroker) -> None:
 
 @scenario(topics=TOPICS)
 async def test_an_older_producer_is_answered_at_once(broker: MemoryBroker) -> None:
-    one = await busy(broker, 11)
+    producer = await busy(broker, 11)
     expected = UNTOLD + "CONCURRENT_TRANSACTIONS"
-    assert await one.write() == Outcome(Code.NOT_ENOUGH_REPLICAS, -1, expected, -1)
+    assert await producer.write() == Outcome(Code.NOT_ENOUGH_REPLICAS, -1, expected, -1)
     release(broker, *OTHER)
 
 
@@ -343,35 +348,35 @@ async def test_an_older_producer_is_answered_at_once(broker: MemoryBroker) -> No
 @pytest.mark.parametrize("version", [9, 11, 12])
 @scenario(topics=TOPICS)
 async def test_without_a_coordinator(broker: MemoryBroker, version: int) -> None:
-    one = Transactor(broker, version=version)
-    one.now = one.now._replace(id=5, epoch=0)
+    producer = Transactor(broker, version=version)
+    producer.now = producer.now._replace(id=5, epoch=0)
     expected = Outcome(Code.NOT_ENOUGH_REPLICAS, -1, UNTOLD + "NOT_COORDINATOR", -1)
-    assert await one.write() == expected
+    assert await producer.write() == expected
 
 
 @pytest.mark.parametrize("version", [9, 11, 12])
 @scenario(topics=TOPICS)
 async def test_fenced(broker: MemoryBroker, version: int) -> None:
     """By the coordinator, and by the log where the newer epoch has written."""
-    one = await Transactor(broker, version=version).init()
+    producer = await Transactor(broker, version=version).init()
     newer = await Transactor(broker, version=version).init()
-    assert newer.now.epoch > one.now.epoch
+    assert newer.now.epoch > producer.now.epoch
     fenced = Outcome(Code.INVALID_PRODUCER_EPOCH, -1, None, -1)
-    assert await one.write() == fenced
+    assert await producer.write() == fenced
     if version < ADDS_SINCE:
         await newer.add()
     assert (await newer.write()).code == Code.NONE
-    assert await one.write() == fenced
+    assert await producer.write() == fenced
     assert end_of(broker) == 1
 
 
 @scenario(topics=TOPICS)
 async def test_an_unknown_producer(broker: MemoryBroker) -> None:
-    one = await Transactor(broker).init()
-    assert (await one.write(id=one.now.id + 1)).code == Code.INVALID_PRODUCER_ID_MAPPING
-    mixed = {PLACE: one.batch(), OTHER: one.batch(OTHER, id=one.now.id + 1)}
-    received = await one.write_all(mixed)
-    assert {(out.code, out.message) for out in received} == {
+    producer = await Transactor(broker).init()
+    assert (await producer.write(id=producer.now.id + 1)).code == Code.INVALID_PRODUCER_ID_MAPPING
+    mixed = {PLACE: producer.batch(), OTHER: producer.batch(OTHER, id=producer.now.id + 1)}
+    received = await producer.write_all(mixed)
+    assert {(outcome.code, outcome.message) for outcome in received} == {
         (
             Code.INVALID_PRODUCER_ID_MAPPING,
             "Transactional records contained more than one producer ID",
@@ -382,33 +387,33 @@ async def test_an_unknown_producer(broker: MemoryBroker) -> None:
 
 @scenario(topics=TOPICS)
 async def test_each_partition_has_its_own_answer(broker: MemoryBroker) -> None:
-    one = await Transactor(broker, version=11).init()
-    assert await one.add(PLACE) == [Code.NONE]
+    producer = await Transactor(broker, version=11).init()
+    assert await producer.add(PLACE) == [Code.NONE]
     nowhere = ("nowhere", 0)
     plain = ("t", 1)
-    found = await one.write_all({PLACE: one.batch(), nowhere: one.batch(nowhere)})
-    assert [out.code for out in found] == [Code.NONE, Code.UNKNOWN_TOPIC_OR_PARTITION]
-    one.sequences[PLACE] = 1
-    found = await one.write_all({PLACE: one.batch(), plain: bytes(build())})
-    assert [out.code for out in found] == [Code.NONE, Code.NONE], "not all is transactional"
+    found = await producer.write_all({PLACE: producer.batch(), nowhere: producer.batch(nowhere)})
+    assert [outcome.code for outcome in found] == [Code.NONE, Code.UNKNOWN_TOPIC_OR_PARTITION]
+    producer.sequences[PLACE] = 1
+    found = await producer.write_all({PLACE: producer.batch(), plain: bytes(build())})
+    assert [outcome.code for outcome in found] == [Code.NONE, Code.NONE], "not all is transactional"
 
 
 @scenario(topics=TOPICS)
 async def test_authorization_of_the_transactional_id(broker: MemoryBroker) -> None:
-    one = await Transactor(broker).init()
+    producer = await Transactor(broker).init()
     broker.parts.authorizer = Denied((Operation.WRITE, "tx"))
-    assert (await one.write()).code == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert (await producer.write()).code == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     broker.parts.authorizer = Denied((Operation.WRITE, "t"))
-    assert (await one.write()).code == Code.TOPIC_AUTHORIZATION_FAILED
-    values = {**one.producing({PLACE: one.batch()}), "transactional_id": None}
-    (received,) = outcomes(await one.client.ask("Produce", 9, **values))
+    assert (await producer.write()).code == Code.TOPIC_AUTHORIZATION_FAILED
+    values = {**producer.producing({PLACE: producer.batch()}), "transactional_id": None}
+    (received,) = outcomes(await producer.client.ask("Produce", 9, **values))
     assert received.code == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 @scenario("transaction.partition.verification.enable=false", topics=TOPICS)
 async def test_older_producers_are_not_asked_for_where_that_is_off(broker: MemoryBroker) -> None:
-    one = await Transactor(broker, version=11).init()
-    assert (await one.write()).code == Code.NONE
+    producer = await Transactor(broker, version=11).init()
+    assert (await producer.write()).code == Code.NONE
     newer = await Transactor(broker, "newer").init()
     assert (await newer.write(id=newer.now.id + 1)).code == Code.INVALID_PRODUCER_ID_MAPPING
     assert (await newer.write()).code == Code.NONE
@@ -417,9 +422,9 @@ async def test_older_producers_are_not_asked_for_where_that_is_off(broker: Memor
 @scenario(topics=TOPICS)
 async def test_newer_producers_begin_with_0(broker: MemoryBroker) -> None:
     """Each transaction has an epoch, and an epoch begins with 0, known or not (KIP-890)."""
-    one = await Transactor(broker).init()
-    assert (await one.write(sequence=3)).code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert (await one.write()).code == Code.NONE
+    producer = await Transactor(broker).init()
+    assert (await producer.write(sequence=3)).code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert (await producer.write()).code == Code.NONE
     older = await Transactor(broker, "older", 11).init()
     await older.add()
     assert (await older.write(sequence=3)).code == Code.NONE
@@ -430,11 +435,11 @@ async def test_a_compressed_batch_is_opened_where_its_topic_asks_for_it(
     broker: MemoryBroker,
 ) -> None:
     await broker.create("z", configs={"compression.type": "gzip"})
-    one = await Transactor(broker).init()
+    producer = await Transactor(broker).init()
     place = ("z", 0)
     values = [b"v" * 1000] * 100
-    assert (await one.write(place, values)).code == Code.NONE
-    assert await one.end(commit=True) == Code.NONE
+    assert (await producer.write(place, values)).code == Code.NONE
+    assert await producer.end(commit=True) == Code.NONE
     await run_until_idle()
     assert await committed(broker, place) == values
 
@@ -444,32 +449,32 @@ async def test_a_compressed_batch_is_opened_where_its_topic_asks_for_it(
 
 @scenario(topics=TOPICS)
 async def test_what_was_added_before_is_confirmed_at_once(broker: MemoryBroker) -> None:
-    one = await Transactor(broker, version=11).init()
-    header = read_header(one.batch())
+    producer = await Transactor(broker, version=11).init()
+    header = read_header(producer.batch())
     replica = broker.replica(*PLACE)
     guard = partial(guard_without_waiting, broker.parts, replica)
-    assert guard(one.name, 11, header) is None, "not added"
-    assert await one.add(OTHER) == [Code.NONE]
-    assert guard(one.name, 11, header) is None, "another one was"
-    assert await one.add() == [Code.NONE]
-    confirmed = guard(one.name, 11, header)
+    assert guard(producer.name, 11, header) is None, "not added"
+    assert await producer.add(OTHER) == [Code.NONE]
+    assert guard(producer.name, 11, header) is None, "another one was"
+    assert await producer.add() == [Code.NONE]
+    confirmed = guard(producer.name, 11, header)
     assert confirmed is not None
     assert replica.log.producers.verifications.holds(header.producer_id, confirmed)
-    assert guard(one.name, ADDS_SINCE, header) is None, "to be added, not to be confirmed"
+    assert guard(producer.name, ADDS_SINCE, header) is None, "to be added, not to be confirmed"
     assert guard("nobody's", 11, header) is None
-    assert guard(one.name, 11, header._replace(producer_id=-1)) is None
-    assert guard(one.name, 11, header._replace(producer_epoch=7)) is None
-    assert await one.end(commit=True) == Code.NONE
+    assert guard(producer.name, 11, header._replace(producer_id=-1)) is None
+    assert guard(producer.name, 11, header._replace(producer_epoch=7)) is None
+    assert await producer.end(commit=True) == Code.NONE
     await run_until_idle()
-    assert guard(one.name, 11, header) is None, "it is over"
+    assert guard(producer.name, 11, header) is None, "it is over"
 
 
 @scenario("transaction.partition.verification.enable=false", topics=TOPICS)
 async def test_where_nothing_is_verified_nothing_is_confirmed(broker: MemoryBroker) -> None:
-    one = await Transactor(broker, version=11).init()
-    assert await one.add() == [Code.NONE]
-    replica, header = broker.replica(*PLACE), read_header(one.batch())
-    assert guard_without_waiting(broker.parts, replica, one.name, 11, header) is None
+    producer = await Transactor(broker, version=11).init()
+    assert await producer.add() == [Code.NONE]
+    replica, header = broker.replica(*PLACE), read_header(producer.batch())
+    assert guard_without_waiting(broker.parts, replica, producer.name, 11, header) is None
 
 
 @pytest.mark.parametrize("knows_id", [False, True])
@@ -479,15 +484,15 @@ async def test_strangers_that_make_up_producers_are_no_harm_to_others(
 ) -> None:
     """An INVALID_TXN_STATE would be fatal for the producer that waits."""
     monkeypatch.setattr("kavka.log.txn_guards.PENDING_MAX", 5)
-    one = await Transactor(broker).init()
+    producer = await Transactor(broker).init()
     hold(broker)
-    waiting = one.begin()
+    waiting = producer.begin()
     await run_until_idle()
     assert not waiting.done()
     for number in range(50):
         stranger = Transactor(broker, "tx" if knows_id else "nobody's")
         stranger.client = broker.connect()
-        stranger.now = one.now._replace(id=one.now.id + number, epoch=one.now.epoch)
+        stranger.now = producer.now._replace(id=producer.now.id + number, epoch=producer.now.epoch)
         if number == 0:  # the id of the one that waits
             stranger.name = "nobody's"
         assert (await stranger.write()).code == Code.INVALID_PRODUCER_ID_MAPPING
