@@ -33,11 +33,11 @@ def differing(cells: Sequence[Cell]) -> str:
     lines = []
     for cell in cells:
         lines.append(f"{cell.operation}: {cell.kavka.word}")
-        for one in cell.differences():
-            reason = reason_of(cell, one)
-            lines.append(f"    {one.path} ({reason.why if reason else 'WHY?'})")
-            lines.append(f"        Kavka        {one.answered!r}")
-            lines.append(f"        Apache Kafka {one.expected!r}")
+        for difference in cell.differences():
+            reason = reason_of(cell, difference)
+            lines.append(f"    {difference.path} ({reason.why if reason else 'WHY?'})")
+            lines.append(f"        Kavka        {difference.answered!r}")
+            lines.append(f"        Apache Kafka {difference.expected!r}")
     return "".join(f"{line}\n" for line in lines)
 
 

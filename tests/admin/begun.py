@@ -44,6 +44,6 @@ def write_transactions(place: Place) -> None:
 
 def described(place: Place, label: str) -> Any:
     """What is known of one."""
-    asked = [place.topic(label)]
-    found = place.request("DescribeTransactions", 0, transactional_ids=asked)
+    transactional_ids = [place.topic(label)]
+    found = place.request("DescribeTransactions", 0, transactional_ids=transactional_ids)
     return found["transaction_states"][0]

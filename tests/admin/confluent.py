@@ -65,15 +65,15 @@ def result(futures: Any) -> Any:
 def plain(value: Any) -> Any:
     """One of the library's objects by its public attributes."""
     if isinstance(value, list | tuple | set):
-        return [plain(one) for one in value]
+        return [plain(item) for item in value]
     if isinstance(value, Mapping):
-        return {str(key): plain(one) for key, one in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, str | int | float | bool | None):
         return value
     found = vars(value) if hasattr(value, "__dict__") else {}
     if not found:
         return str(value)
-    return {name: plain(one) for name, one in found.items() if not name.startswith("_")}
+    return {name: plain(item) for name, item in found.items() if not name.startswith("_")}
 
 
 # -- topics ---------------------------------------------------------------------------------
@@ -118,8 +118,8 @@ does("list topics")(names)
 
 @cells
 def described(admin: AdminClient, place: Place, label: str) -> Returned:
-    asked = TopicCollection([place.topic(label)])
-    return plain(result(admin.describe_topics(asked, include_authorized_operations=True)))
+    topics = TopicCollection([place.topic(label)])
+    return plain(result(admin.describe_topics(topics, include_authorized_operations=True)))
 
 
 does("describe a topic")(described("a"))
@@ -149,13 +149,13 @@ does("add partitions to a missing topic")(add("none", 2))
 
 def settings(admin: AdminClient, kind: ResourceType, name: str) -> dict[str, Any]:
     found = result(admin.describe_configs([ConfigResource(kind, name)]))
-    return {key: entry(one) for key, one in found.items()}
+    return {key: entry(config) for key, config in found.items()}
 
 
-def entry(one: Any) -> Returned:
-    synonyms = [(key, same.value, same.source) for key, same in one.synonyms.items()]
-    flags = (one.is_read_only, one.is_default, one.is_sensitive)
-    return {"value": one.value, "source": one.source, "flags": flags, "synonyms": synonyms}
+def entry(config: Any) -> Returned:
+    synonyms = [(key, same.value, same.source) for key, same in config.synonyms.items()]
+    flags = (config.is_read_only, config.is_default, config.is_sensitive)
+    return {"value": config.value, "source": config.source, "flags": flags, "synonyms": synonyms}
 
 
 def alter(
@@ -166,7 +166,7 @@ def alter(
     result(admin.incremental_alter_configs([resource]))
     place.wait_until_applied()
     found = settings(admin, kind, name)
-    return {one.name: found.get(one.name) for one in changes}
+    return {change.name: found.get(change.name) for change in changes}
 
 
 def change(
@@ -243,8 +243,8 @@ def data(place: Place, partition: int) -> TopicPartition:
     return TopicPartition(place.topic("data"), partition)
 
 
-def offset(admin: AdminClient, asked: TopicPartition, spec: OffsetSpec) -> Returned:
-    found = result(admin.list_offsets({asked: spec}))
+def offset(admin: AdminClient, partition: TopicPartition, spec: OffsetSpec) -> Returned:
+    found = result(admin.list_offsets({partition: spec}))
     return {"offset": found.offset, "timestamp": found.timestamp, "epoch": found.leader_epoch}
 
 
@@ -285,8 +285,8 @@ does("elect a missing partition's leader")(elect(ElectionType.PREFERRED, 99))
 
 @does("delete records")
 def _(admin: AdminClient, place: Place) -> Returned:
-    asked = TopicPartition(place.topic("data"), 0, 1)
-    return result(admin.delete_records([asked])).low_watermark
+    partition = TopicPartition(place.topic("data"), 0, 1)
+    return result(admin.delete_records([partition])).low_watermark
 
 
 # -- cluster --------------------------------------------------------------------------------
@@ -301,8 +301,8 @@ does("describe the cluster")(
 def _(admin: AdminClient, place: Place) -> Returned:
     kind, pattern = ResourceType.TOPIC, ResourcePatternType.ANY
     operation, permission = AclOperation.ANY, AclPermissionType.ANY
-    asked = AclBindingFilter(kind, None, pattern, None, None, operation, permission)
-    return plain(result(admin.describe_acls(asked)))
+    acl_filter = AclBindingFilter(kind, None, pattern, None, None, operation, permission)
+    return plain(result(admin.describe_acls(acl_filter)))
 
 
 does("describe SCRAM users")(

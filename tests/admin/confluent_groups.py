@@ -25,8 +25,8 @@ does = CLIENT.does
 @cells
 def listed(admin: AdminClient, place: Place, /, **options: Any) -> Returned:
     found = result(admin.list_consumer_groups(**options))
-    own = [one for one in plain(found.valid) if one["group_id"].startswith(place.prefix)]
-    errors = [named(one) for one in found.errors]
+    own = [group for group in plain(found.valid) if group["group_id"].startswith(place.prefix)]
+    errors = [named(error) for error in found.errors]
     return {"valid": sorted(own, key=str), "errors": errors}
 
 
@@ -40,22 +40,28 @@ def described(label: str) -> Callable[[AdminClient, Place], Returned]:
 
 def partitions_of(place: Place, found: Any) -> Returned:
     return [
-        (one.topic, one.partition, one.offset, one.metadata, one.error and one.error.name())
-        for one in found.topic_partitions
+        (
+            partition.topic,
+            partition.partition,
+            partition.offset,
+            partition.metadata,
+            partition.error and partition.error.name(),
+        )
+        for partition in found.topic_partitions
     ]
 
 
 @cells
 def offsets(admin: AdminClient, place: Place, label: str) -> Returned:
-    asked = ConsumerGroupTopicPartitions(place.topic(label))
-    return sorted(partitions_of(place, result(admin.list_consumer_group_offsets([asked]))))
+    request = ConsumerGroupTopicPartitions(place.topic(label))
+    return sorted(partitions_of(place, result(admin.list_consumer_group_offsets([request]))))
 
 
 @cells
 def altered(admin: AdminClient, place: Place, label: str) -> Returned:
     partitions = [TopicPartition(place.topic("data"), index, 2) for index in range(2)]
-    asked = ConsumerGroupTopicPartitions(place.topic(label), partitions)
-    return partitions_of(place, result(admin.alter_consumer_group_offsets([asked])))
+    request = ConsumerGroupTopicPartitions(place.topic(label), partitions)
+    return partitions_of(place, result(admin.alter_consumer_group_offsets([request])))
 
 
 def deleted(label: str) -> Callable[[AdminClient, Place], Returned]:

@@ -52,14 +52,14 @@ def _commit(place: Place, label: str, generation: int = -1, member: str = "") ->
         member_id=member,
         topics=[{"name": place.topic("data"), "partitions": partitions}],
     )
-    codes = {one["error_code"] for one in answer["topics"][0]["partitions"]}
+    codes = {partition["error_code"] for partition in answer["topics"][0]["partitions"]}
     return codes == {0}
 
 
 def _hold_classic(place: Place) -> None:
     topic = place.topic("data").encode()
     name = len(topic).to_bytes(2, "big") + topic
-    wanted = b"\0\0\0\0\0\1" + name + b"\0\0\0\0"
+    subscription = b"\0\0\0\0\0\1" + name + b"\0\0\0\0"
     given = b"\0\0\0\0\0\1" + name + b"\0\0\0\2\0\0\0\0\0\0\0\1" + b"\0\0\0\0"
     group = place.topic(HELD)
     joined = place.request(
@@ -71,7 +71,7 @@ def _hold_classic(place: Place) -> None:
         member_id="",
         group_instance_id=INSTANCE,
         protocol_type="consumer",
-        protocols=[{"name": "range", "metadata": wanted}],
+        protocols=[{"name": "range", "metadata": subscription}],
     )
     assert joined["error_code"] == 0, joined
     member: dict[str, Any] = {

@@ -21,7 +21,7 @@ does = CLIENT.does
 def alter_group(tools: Tools, place: Place, *changes: str) -> Returned:
     """kafka-configs to a group, and what it describes after that."""
     entity = ("--entity-type=groups", f"--entity-name={place.topic(GROUP)}")
-    printed = [changing(tools, place, CONFIGS, "--alter", *entity, one) for one in changes]
+    printed = [changing(tools, place, CONFIGS, "--alter", *entity, change) for change in changes]
     printed.append(run(tools, place, CONFIGS, "--describe", *entity))
     return printed, sorted(run(tools, place, CONFIGS, "--describe", "--all", *entity))
 

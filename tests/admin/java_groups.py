@@ -26,7 +26,7 @@ SECOND: Final = datetime.fromtimestamp((BASE_TIMESTAMP_MS + 5) / 1000, UTC)
 """A time between the first record and the second."""
 
 
-def asked(tools: Tools, place: Place, *options: str) -> list[str]:
+def printed(tools: Tools, place: Place, *options: str) -> list[str]:
     """What is printed; columns are as wide as ports and ids make them."""
     try:
         lines = run(tools, place, GROUPS, PATIENTLY, *options)
@@ -44,7 +44,7 @@ def own(place: Place, lines: list[str]) -> list[str]:
 @cells
 def group(tools: Tools, place: Place, label: str, *options: str) -> Returned:
     """A cell of one group."""
-    return asked(tools, place, f"--group={place.topic(label)}", *options)
+    return printed(tools, place, f"--group={place.topic(label)}", *options)
 
 
 def described(label: str, *options: str) -> Callable[[Tools, Place], Returned]:
@@ -52,13 +52,15 @@ def described(label: str, *options: str) -> Callable[[Tools, Place], Returned]:
 
 
 def listed(*options: str) -> Callable[[Tools, Place], Returned]:
-    return lambda tools, place: own(place, asked(tools, place, "--list", *options))
+    return lambda tools, place: own(place, printed(tools, place, "--list", *options))
 
 
 @cells
 def reset(tools: Tools, place: Place, label: str, *options: str) -> Returned:
     topic = f"--topic={place.topic('data')}"
-    return asked(tools, place, f"--group={place.topic(label)}", "--reset-offsets", topic, *options)
+    return printed(
+        tools, place, f"--group={place.topic(label)}", "--reset-offsets", topic, *options
+    )
 
 
 does("list groups")(
@@ -94,7 +96,7 @@ does("a missing group's offsets")(reset(MISSING, "--to-current", "--dry-run"))
 @cells
 def forgotten(tools: Tools, place: Place, label: str) -> Returned:
     topic = f"--topic={place.topic('data')}"
-    return asked(tools, place, f"--group={place.topic(label)}", "--delete-offsets", topic)
+    return printed(tools, place, f"--group={place.topic(label)}", "--delete-offsets", topic)
 
 
 does("delete a group's offsets")(forgotten(IDLE))

@@ -276,7 +276,7 @@ def _(tools: Tools, place: Place) -> Returned:
     *lines, found = run(tools, place, LOG_DIRS, "--describe", name)
     printed = json.loads(found)
     for directory in printed["brokers"][0]["logDirs"]:
-        directory["partitions"].sort(key=lambda one: one["partition"])
+        directory["partitions"].sort(key=lambda partition: partition["partition"])
     return lines, printed
 
 
@@ -339,8 +339,8 @@ does("cancel a reassignment")(
 
 @does("describe producers")
 def _(tools: Tools, place: Place) -> Returned:
-    asked = ("describe-producers", f"--topic={place.topic('data')}", "--partition=0")
-    return run(tools, place, kafka_transactions.TOOL, *asked)
+    arguments = ("describe-producers", f"--topic={place.topic('data')}", "--partition=0")
+    return run(tools, place, kafka_transactions.TOOL, *arguments)
 
 
 @does("delete records")

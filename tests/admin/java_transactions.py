@@ -16,20 +16,20 @@ Returned = Any
 does = CLIENT.does
 
 
-def asked(tools: Tools, place: Place, *options: str) -> list[dict[str, str]]:
+def printed_rows(tools: Tools, place: Place, *options: str) -> list[dict[str, str]]:
     lines = run(tools, place, kafka_transactions.TOOL, *options)
     return kafka_transactions.rows("\n".join(lines))
 
 
 @cells
 def listed(tools: Tools, place: Place, *options: str) -> Returned:
-    rows = asked(tools, place, "list", *options)
+    rows = printed_rows(tools, place, "list", *options)
     own = [row for row in rows if row["TransactionalId"].startswith(f"{place.prefix}-")]
     return [{**row, "ProducerId": "<one>"} for row in own]
 
 
 def described(label: str) -> Callable[[Tools, Place], Returned]:
-    return lambda tools, place: asked(
+    return lambda tools, place: printed_rows(
         tools, place, "describe", f"--transactional-id={place.topic(label)}"
     )
 
@@ -37,7 +37,7 @@ def described(label: str) -> Callable[[Tools, Place], Returned]:
 @cells
 def of_partition(tools: Tools, place: Place, order: str, *options: str) -> Returned:
     where = f"--topic={place.topic('data')}", f"--partition={PARTITION}"
-    return asked(tools, place, order, *where, *options)
+    return printed_rows(tools, place, order, *where, *options)
 
 
 does("list transactions")(listed())
@@ -61,7 +61,7 @@ does("abort a transaction")(
 )
 does("abort a missing transaction")(of_partition("abort", "--start-offset=77"))
 does("end a transaction by force")(
-    lambda tools, place: asked(
+    lambda tools, place: printed_rows(
         tools, place, "forceTerminateTransaction", f"--transactionalId={place.topic(FORCED)}"
     )
 )

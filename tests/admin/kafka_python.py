@@ -106,8 +106,8 @@ def _(admin: Admin, place: Place) -> Returned:
     pages: list[Returned] = []
     cursor = None
     while cursor is not None or not pages:
-        asked = [name for name in names if cursor is None or name >= cursor["topic_name"]]
-        page = admin.describe_topic_partitions(asked, response_partition_limit=2, cursor=cursor)
+        requested = [name for name in names if cursor is None or name >= cursor["topic_name"]]
+        page = admin.describe_topic_partitions(requested, response_partition_limit=2, cursor=cursor)
         pages.append(page)
         cursor = page["next_cursor"]
     return pages
@@ -265,15 +265,15 @@ def _(admin: Admin, place: Place) -> Returned:
     (broker,) = admin.describe_log_dirs([place.topic("data")])
     for directory in broker["log_dirs"]:
         for topic in directory["topics"]:
-            topic["partitions"].sort(key=lambda one: one["partition_index"])
+            topic["partitions"].sort(key=lambda partition: partition["partition_index"])
     return broker
 
 
 @does("move a replica to another directory")
 def _(admin: Admin, place: Place) -> Returned:
     replica = (place.topic("data"), 0, place.broker_id)
-    (refusal,) = admin.alter_replica_log_dirs({replica: "/no/such"}).values()
-    raise Failed(refusal.__name__, None)
+    (error,) = admin.alter_replica_log_dirs({replica: "/no/such"}).values()
+    raise Failed(error.__name__, None)
 
 
 @cells
@@ -305,7 +305,9 @@ does("reassign a partition to an unknown broker")(reassigned([99]))
 does("list reassignments")(lambda admin, place: admin.list_partition_reassignments())
 does("cancel a reassignment")(reassigned(None))
 does("describe producers")(
-    lambda admin, place: [str(one) for one in admin.describe_producers(data(place, 0, 1)).values()]
+    lambda admin, place: [
+        str(answer) for answer in admin.describe_producers(data(place, 0, 1)).values()
+    ]
 )
 
 

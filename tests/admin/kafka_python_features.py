@@ -40,9 +40,9 @@ def change_features(*changes: dict[str, Any], **options: Any) -> Callable[[Admin
 
         for change in changes:
             result.append(admin.update_features(change, **options))
-            wanted = change.get(TRANSACTIONS)
-            if wanted is not None and not options:
-                new = wanted[1] if isinstance(wanted, tuple) else wanted
+            requested = change.get(TRANSACTIONS)
+            if requested is not None and not options:
+                new = requested[1] if isinstance(requested, tuple) else requested
                 known = partial(lambda new: max(level() or (0,)) == new, new)
                 eventually(known, within_s=WITHIN_S, what=f"{TRANSACTIONS} is {new}")
             result.append(level())

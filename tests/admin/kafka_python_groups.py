@@ -28,15 +28,15 @@ def partitions(place: Place) -> list[TopicPartition]:
 def shown(value: Any) -> Any:
     """With texts instead of values that are not plain."""
     if isinstance(value, dict):
-        return {str(key): shown(one) for key, one in value.items()}
+        return {str(key): shown(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [shown(one) for one in value]
+        return [shown(item) for item in value]
     return value if isinstance(value, str | int | float | bool | None) else str(value)
 
 
 @cells
 def listed(admin: Admin, place: Place, /, **options: Any) -> Returned:
-    own = [one for one in shown(admin.list_groups(**options)) if place.prefix in str(one)]
+    own = [group for group in shown(admin.list_groups(**options)) if place.prefix in str(group)]
     return sorted(own, key=str)
 
 
@@ -50,15 +50,15 @@ def offsets(label: str) -> Callable[[Admin, Place], Returned]:
 
 @cells
 def altered(admin: Admin, place: Place, label: str) -> Returned:
-    wanted = {one: OffsetAndMetadata(2, "set", -1) for one in partitions(place)}
-    result = admin.alter_group_offsets(place.topic(label), wanted)
+    to_commit = {partition: OffsetAndMetadata(2, "set", -1) for partition in partitions(place)}
+    result = admin.alter_group_offsets(place.topic(label), to_commit)
     return shown(result), offsets(label)(admin, place)
 
 
 @cells
 def reset(admin: Admin, place: Place, label: str, to: Any) -> Returned:
-    wanted = dict.fromkeys(partitions(place), to)
-    return shown(admin.reset_group_offsets(place.topic(label), wanted))
+    targets = dict.fromkeys(partitions(place), to)
+    return shown(admin.reset_group_offsets(place.topic(label), targets))
 
 
 @cells
@@ -86,7 +86,7 @@ does("describe a missing group")(described(MISSING))
 does("a group's offsets")(offsets(HELD))
 does("offsets of several groups")(
     lambda admin, place: shown(
-        admin.list_group_offsets([place.topic(one) for one in (HELD, IDLE, NEW)])
+        admin.list_group_offsets([place.topic(label) for label in (HELD, IDLE, NEW)])
     )
 )
 does("a missing group's offsets")(offsets(MISSING))

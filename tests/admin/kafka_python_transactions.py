@@ -21,9 +21,9 @@ does = CLIENT.does
 NOT_THE_SAME = ("producer_id", "transaction_start_time_ms", "last_timestamp", "age_ms")
 
 
-def shown(one: Any) -> Any:
+def shown(state: Any) -> Any:
     """Fields without those that differ between any two brokers."""
-    fields: Mapping[str, Any] = one if isinstance(one, Mapping) else one._asdict()
+    fields: Mapping[str, Any] = state if isinstance(state, Mapping) else state._asdict()
     kept = {name: str(value) for name, value in fields.items() if name not in NOT_THE_SAME}
     if "topic_partitions" in fields:
         kept["topic_partitions"] = str(sorted(fields["topic_partitions"]))
@@ -32,15 +32,15 @@ def shown(one: Any) -> Any:
 
 @cells
 def listed(admin: Admin, place: Place, /, **options: Any) -> Returned:
-    found = [one for each in admin.list_transactions(**options).values() for one in each]
-    own = [shown(one) for one in found if one.transactional_id.startswith(f"{place.prefix}-")]
+    found = [txn for txns in admin.list_transactions(**options).values() for txn in txns]
+    own = [shown(txn) for txn in found if txn.transactional_id.startswith(f"{place.prefix}-")]
     return sorted(own, key=str)
 
 
 @cells
 def described(admin: Admin, place: Place, label: str) -> Returned:
     found = admin.describe_transactions([place.topic(label)])
-    return {name: shown(one) for name, one in found.items()}
+    return {name: shown(txn) for name, txn in found.items()}
 
 
 def partition(place: Place) -> TopicPartition:
@@ -49,7 +49,11 @@ def partition(place: Place) -> TopicPartition:
 
 def producers(admin: Admin, place: Place) -> Returned:
     found = admin.describe_producers([partition(place)])
-    states = [shown(one) for each in found.values() for one in each.active_producers]
+    states = [
+        shown(producer)
+        for partition_state in found.values()
+        for producer in partition_state.active_producers
+    ]
     return sorted(states, key=str)
 
 
@@ -69,8 +73,8 @@ does("describe producers in transactions")(producers)
 
 @does("list transactions of some producers")
 def _(admin: Admin, place: Place) -> Returned:
-    one = begun.described(place, IDLE)["producer_id"]
-    return listed(producer_id_filters=[one])(admin, place)
+    producer_id = begun.described(place, IDLE)["producer_id"]
+    return listed(producer_id_filters=[producer_id])(admin, place)
 
 
 @does("find transactions that hang")

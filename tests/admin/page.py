@@ -63,8 +63,8 @@ def _shown(cell: Cell | None, reasons: dict[str, int]) -> str:
     if cell.kavka.word != cell.kafka.word:
         shown += f" (Apache Kafka: {_word(cell.kafka.word)})"
     numbers: dict[int, None] = {}
-    for one in cell.differences():
-        reason = reason_of(cell, one)
+    for difference in cell.differences():
+        reason = reason_of(cell, difference)
         why = reason.why if reason else "not known"
         numbers[reasons.setdefault(why, len(reasons) + 1)] = None
     marks = ", ".join(str(number) for number in numbers)

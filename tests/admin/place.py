@@ -105,12 +105,12 @@ class Place:
     def alike(self, value: Any) -> Any:
         """`value` as plain values, without what is this broker's alone."""
         if isinstance(value, Mapping):
-            found = {str(self.alike(key)): self._field(key, one) for key, one in value.items()}
+            found = {str(self.alike(key)): self._field(key, item) for key, item in value.items()}
             return dict(sorted(found.items()))
         if isinstance(value, set | frozenset):
-            return sorted(self.alike(one) for one in value)
+            return sorted(self.alike(item) for item in value)
         if isinstance(value, list | tuple):
-            return [self.alike(one) for one in value]
+            return [self.alike(item) for item in value]
         if isinstance(value, Enum):
             return value.name
         if isinstance(value, UUID):

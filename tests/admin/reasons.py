@@ -65,17 +65,20 @@ REASONS: Final[Sequence[Reason]] = (
 
 def reason_of(cell: Cell, difference: Difference) -> Reason | None:
     """The first reason that allows a difference."""
-    return next((one for one in REASONS if one.allows(cell, difference)), None)
+    return next((reason for reason in REASONS if reason.allows(cell, difference)), None)
 
 
 def unexplained(cells: Sequence[Cell]) -> list[tuple[Cell, Difference]]:
     """Differences that no reason allows."""
     return [
-        (cell, one) for cell in cells for one in cell.differences() if reason_of(cell, one) is None
+        (cell, difference)
+        for cell in cells
+        for difference in cell.differences()
+        if reason_of(cell, difference) is None
     ]
 
 
 def outdated(cells: Sequence[Cell]) -> list[Reason]:
     """Reasons that nothing differs by."""
-    used = [reason_of(cell, one) for cell in cells for one in cell.differences()]
-    return [one for one in REASONS if one not in used]
+    used = [reason_of(cell, difference) for cell in cells for difference in cell.differences()]
+    return [reason for reason in REASONS if reason not in used]

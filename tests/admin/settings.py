@@ -18,8 +18,8 @@ LOGGER: Final = "root"
 def chosen(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Of a broker's settings those that are Apache Kafka's and that no test sets."""
     return {
-        name: one
-        for name, one in settings.items()
+        name: value
+        for name, value in settings.items()
         if name not in SET_AT_START and not name.startswith("kavka.")
     }
 
@@ -27,4 +27,4 @@ def chosen(settings: Mapping[str, Any]) -> dict[str, Any]:
 def served(versions: Mapping[str, Any]) -> dict[str, Any]:
     """Of APIs by name those that Kavka serves."""
     names = {api.name for api in schemas.served_apis()}
-    return {name: one for name, one in versions.items() if name in names}
+    return {name: value for name, value in versions.items() if name in names}

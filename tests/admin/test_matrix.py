@@ -20,9 +20,9 @@ def cells(tmp_path_factory: pytest.TempPathFactory) -> list[Cell]:
 
 def test_clients_see_the_same(cells: list[Cell]) -> None:
     wrong = [
-        f"{cell.client}, {cell.operation}, {one.path or 'the outcome'}:\n"
-        f"    Kavka        {one.answered!r}\n    Apache Kafka {one.expected!r}"
-        for cell, one in unexplained(cells)
+        f"{cell.client}, {cell.operation}, {difference.path or 'the outcome'}:\n"
+        f"    Kavka        {difference.answered!r}\n    Apache Kafka {difference.expected!r}"
+        for cell, difference in unexplained(cells)
     ]
     assert not wrong, "\n" + "\n".join(wrong)
 

@@ -25,8 +25,8 @@ def setting(name: str, value: Any) -> Change:
     """A field has a value of its own."""
 
     def change(values: Values) -> None:
-        for place in inside(values, name):
-            place[name] = value
+        for part in inside(values, name):
+            part[name] = value
 
     return change
 
@@ -35,8 +35,8 @@ def mapped(name: str, made: Callable[[Any], Any]) -> Change:
     """A field has another value than it should have."""
 
     def change(values: Values) -> None:
-        for place in inside(values, name):
-            place[name] = made(place[name])
+        for part in inside(values, name):
+            part[name] = made(part[name])
 
     return change
 
@@ -85,8 +85,8 @@ def stale_topics() -> Change:
 
     def change(values: Values) -> None:
         values["topics"] = [
-            first.setdefault(one["name"], one) if one["partitions"] else one
-            for one in values["topics"]
+            first.setdefault(topic["name"], topic) if topic["partitions"] else topic
+            for topic in values["topics"]
         ]
 
     return change
@@ -97,9 +97,9 @@ def _plus_one(offset: int) -> int:
 
 
 def _as_default(values: Values) -> None:
-    for place in inside(values, "config_source"):
-        if place["name"] == "retention.ms":
-            place["value"] = "604800000"
+    for part in inside(values, "config_source"):
+        if part["name"] == "retention.ms":
+            part["value"] = "604800000"
 
 
 FAULTS = (

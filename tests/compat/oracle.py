@@ -78,7 +78,7 @@ async def led(broker: Broker) -> set[str]:
     return {
         topic.name or ""
         for topic in await broker.admin.topics()
-        if all(one.leader_id >= 0 for one in topic.partitions)
+        if all(partition.leader_id >= 0 for partition in topic.partitions)
     }
 
 

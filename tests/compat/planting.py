@@ -26,13 +26,13 @@ _head = struct.Struct(">hhi")
 def inside(values: Any, name: str) -> Iterator[Values]:
     """Every part of a response that has a field."""
     if isinstance(values, list):
-        for one in values:
-            yield from inside(one, name)
+        for part in values:
+            yield from inside(part, name)
     elif isinstance(values, dict):
         if name in values:
             yield values
-        for one in values.values():
-            yield from inside(one, name)
+        for part in values.values():
+            yield from inside(part, name)
 
 
 @dataclass
@@ -52,18 +52,18 @@ class Proxy:
     async def serve(self, client: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
         """One connection of a client."""
         reader, writer = await asyncio.open_connection(*self.broker)
-        asked: dict[int, tuple[str, int]] = {}
-        both = [
-            asyncio.ensure_future(self._requests(client, writer, asked)),
-            asyncio.ensure_future(self._responses(reader, back, asked)),
+        requests: dict[int, tuple[str, int]] = {}
+        tasks = [
+            asyncio.ensure_future(self._requests(client, writer, requests)),
+            asyncio.ensure_future(self._responses(reader, back, requests)),
         ]
-        self._tasks.update(both)
+        self._tasks.update(tasks)
         try:
-            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in both:
+            for task in tasks:
                 task.cancel()
-            self._tasks.difference_update(both)
+            self._tasks.difference_update(tasks)
             writer.close()
             back.close()
 
@@ -71,11 +71,11 @@ class Proxy:
         self,
         client: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        asked: dict[int, tuple[str, int]],
+        requests: dict[int, tuple[str, int]],
     ) -> None:
         async for frame in frames(client):
             key, version, correlation_id = _head.unpack_from(frame)
-            asked[correlation_id] = (NAMES.get(key, ""), version)
+            requests[correlation_id] = (NAMES.get(key, ""), version)
             writer.write(wire_client.framed(frame))
             await writer.drain()
 
@@ -83,11 +83,11 @@ class Proxy:
         self,
         broker: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        asked: dict[int, tuple[str, int]],
+        requests: dict[int, tuple[str, int]],
     ) -> None:
         async for frame in frames(broker):
             (correlation_id,) = _length.unpack_from(frame)
-            name, version = asked.pop(correlation_id)
+            name, version = requests.pop(correlation_id)
             if name == self.api or name in ADDRESSES:
                 frame = self._changed(name, version, frame)
             writer.write(wire_client.framed(frame))
@@ -98,8 +98,8 @@ class Proxy:
             return frame  # in version 0, as the broker does not know the one that was asked
         correlation_id, message = wire_client.decode(name, version, frame)
         values = wire_client.plain(message)
-        for place in inside(values, "port"):
-            place["host"], place["port"] = "127.0.0.1", self.port
+        for part in inside(values, "port"):
+            part["host"], part["port"] = "127.0.0.1", self.port
         if name == self.api:
             self.change(values)
             self.changed += 1

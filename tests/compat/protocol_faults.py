@@ -27,12 +27,12 @@ class ProtocolFault(NamedTuple):
 
 def without(name: str, key: str, value: str) -> Change:
     """In a list, what has this value is missing."""
-    return mapped(name, lambda found: [one for one in found or () if one[key] != value])
+    return mapped(name, lambda found: [item for item in found or () if item[key] != value])
 
 
 def turned_round(values: Values, name: str) -> None:
-    for place in inside(values, name):
-        place[name] = place[name][::-1]
+    for part in inside(values, name):
+        part[name] = part[name][::-1]
 
 
 def _nothing(values: Values) -> None:
@@ -74,7 +74,10 @@ PROTOCOL_FAULTS = (
         "topics.*.leader_epoch",
     ),
     ProtocolFault(
-        "a leader that is gone", "Metadata", mapped("leader_id", lambda one: one + 1), "*.leader_id"
+        "a leader that is gone",
+        "Metadata",
+        mapped("leader_id", lambda broker_id: broker_id + 1),
+        "*.leader_id",
     ),
     ProtocolFault(
         "the tagged field of where a log diverges is lost",

@@ -47,8 +47,13 @@ async def test_a_planted_fault_is_found_without_clients(fault: ProtocolFault) ->
         async with planted(address, fault.api, fault.change, fault.versions_back) as proxy:
             outcomes = await check(f"127.0.0.1:{proxy.port}", [fault.api])
     assert proxy.changed
-    found = [one for outcome in outcomes for one in outcome.failures if one.asked == fault.api]
-    assert [one for one in found if fnmatchcase(one.path, fault.field)], found[:5]
+    found = [
+        failure
+        for outcome in outcomes
+        for failure in outcome.failures
+        if failure.asked == fault.api
+    ]
+    assert [failure for failure in found if fnmatchcase(failure.path, fault.field)], found[:5]
 
 
 def test_thirty_faults_are_planted() -> None:

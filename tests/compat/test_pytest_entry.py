@@ -23,11 +23,11 @@ async def pytest_said(tmp_path: Path, bootstrap: str, chosen: str) -> tuple[int,
         stderr=asyncio.subprocess.STDOUT,
     )
     try:
-        said, _ = await process.communicate()
+        output, _ = await process.communicate()
     finally:
         if process.returncode is None:
             process.kill()
-    return process.returncode or 0, said.decode()
+    return process.returncode or 0, output.decode()
 
 
 async def test_cells_pass_fail_and_are_skipped_as_tests(tmp_path: Path) -> None:
@@ -38,15 +38,15 @@ async def test_cells_pass_fail_and_are_skipped_as_tests(tmp_path: Path) -> None:
             chosen = (
                 "kafka-python-keys or kafka-python-commit-metadata or kafka-python-broker-restart"
             )
-            code, said = await pytest_said(tmp_path, f"{HOST}:{proxy.port}", chosen)
-    assert code == 1, said
-    assert "1 failed, 1 passed, 1 skipped" in said, said
-    assert "test_it_works[kafka-python-commit-metadata]" in said
-    assert "OffsetFetch): Mismatch" in said
-    assert "the suite can't restart this broker" in said
+            code, output = await pytest_said(tmp_path, f"{HOST}:{proxy.port}", chosen)
+    assert code == 1, output
+    assert "1 failed, 1 passed, 1 skipped" in output, output
+    assert "test_it_works[kafka-python-commit-metadata]" in output
+    assert "OffsetFetch): Mismatch" in output
+    assert "the suite can't restart this broker" in output
 
 
 async def test_a_broker_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    code, said = await pytest_said(tmp_path, f"{HOST}:{free_port()}", "kafka-python-keys")
+    code, output = await pytest_said(tmp_path, f"{HOST}:{free_port()}", "kafka-python-keys")
     assert code == 1
-    assert "no broker answers" in said, said
+    assert "no broker answers" in output, output

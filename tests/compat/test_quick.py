@@ -11,11 +11,11 @@ from kavka.compat_tests.scenarios.every import SCENARIOS
 from kavka.compat_tests.suite import Suite
 
 JOBS = 4
-QUICK = [one for one in SCENARIOS if one.quick]
-OTHERS = [one for one in SCENARIOS if not one.quick and not one.only]
+QUICK = [scenario for scenario in SCENARIOS if scenario.quick]
+OTHERS = [scenario for scenario in SCENARIOS if not scenario.quick and not scenario.only]
 
 each_language = pytest.mark.parametrize(
-    "client", [one for one in CLIENTS if one.quick], ids=lambda client: client.name
+    "client", [client for client in CLIENTS if client.quick], ids=lambda client: client.name
 )
 
 

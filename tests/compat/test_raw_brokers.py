@@ -41,38 +41,38 @@ async def checked(broker: BrokerProcess, apis: Sequence[str] = APIS) -> list[Api
         left = {name for name in set(caretaker.topics()) - topics if name.startswith("raw-")}
         assert not left
     assert found == heard
-    assert {one.api for one in found} == set(apis)
+    assert {outcome.api for outcome in found} == set(apis)
     return found
 
 
 def without_new_loggers(after: Before, before: Before) -> Before:
     """A broker's logger comes when it is first used."""
     configs = {
-        place: value
-        for place, value in after.configs.items()
-        if place[0] != LOGGER or place in before.configs
+        resource: value
+        for resource, value in after.configs.items()
+        if resource[0] != LOGGER or resource in before.configs
     }
     return Before(configs, after.features)
 
 
 def failed(outcomes: Sequence[ApiOutcome]) -> set[str]:
-    return {str(failure) for one in outcomes for failure in one.failures}
+    return {str(failure) for outcome in outcomes for failure in outcome.failures}
 
 
 async def test_kavka_fails_only_where_it_is_different(tmp_path: Path) -> None:
     broker = Kavka(tmp_path)
     with running([broker]):
         found = await checked(broker)
-    cases = {failure.case for one in found for failure in one.failures}
+    cases = {failure.case for outcome in found for failure in outcome.failures}
     assert cases == ALSO_FAILS, failed(found)
-    assert {one.verdict for one in found} == {Verdict.PASSED, Verdict.FAILED}
+    assert {outcome.verdict for outcome in found} == {Verdict.PASSED, Verdict.FAILED}
 
 
 async def test_no_case_is_left_out_on_the_suites_own_kavka() -> None:
     async with own_for_protocol() as broker:
         found = await check(broker.bootstrap, APIS_WITH_NEEDS)
-    assert {one.verdict for one in found} == {Verdict.PASSED}, failed(found)
-    assert not [one for one in found if one.left_out]
+    assert {outcome.verdict for outcome in found} == {Verdict.PASSED}, failed(found)
+    assert not [outcome for outcome in found if outcome.left_out]
 
 
 async def test_apache_kafka_with_settings_of_its_own_never_fails(tmp_path: Path) -> None:

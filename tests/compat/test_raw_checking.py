@@ -73,19 +73,19 @@ def test_a_difference_on_purpose_has_its_reason(monkeypatch: pytest.MonkeyPatch)
 def test_what_is_offered_beyond_the_cases_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     offered = {"Heartbeat": (1, 6), "CreateAcls": (2, 3), "key 999": (0, 0), "Fetch": (4, 18)}
     facts = replace(FACTS, offered=offered)
-    monkeypatch.setattr(checking, "survey", lambda *asked: facts)
-    monkeypatch.setattr(checking, "ApiCheck", lambda *asked: Mock(run=list))
+    monkeypatch.setattr(checking, "survey", lambda *args: facts)
+    monkeypatch.setattr(checking, "ApiCheck", lambda *args: Mock(run=list))
     heard: list[ApiOutcome] = []
     found = checking.check_now("here:1", on_api=heard.extend)
     assert found == heard
-    assert [(one.api, one.version) for one in found] == [
+    assert [(outcome.api, outcome.version) for outcome in found] == [
         ("CreateAcls", 2),
         ("CreateAcls", 3),
         ("Heartbeat", 5),
         ("Heartbeat", 6),
         ("key 999", 0),
     ]
-    assert {one.verdict for one in found} == {Verdict.NO_CASES}
+    assert {outcome.verdict for outcome in found} == {Verdict.NO_CASES}
     assert not checking.check_now("here:1", ["Heartbeat"]), "only these were asked for"
 
 
@@ -103,12 +103,12 @@ def test_a_check_that_is_stopped_says_no_more(monkeypatch: pytest.MonkeyPatch) -
                 stop.set()
             return [ApiOutcome(self.api, 0, Verdict.PASSED)]
 
-    monkeypatch.setattr(checking, "survey", lambda *asked: FACTS)
+    monkeypatch.setattr(checking, "survey", lambda *args: FACTS)
     monkeypatch.setattr(checking, "ApiCheck", Check)
     heard: list[ApiOutcome] = []
     checking.check_now("here:1", on_api=heard.extend, stop=stop)
     assert len(checked) == 2
-    assert [one.api for one in heard] == checked[:1]
+    assert [outcome.api for outcome in heard] == checked[:1]
 
 
 def test_apis_are_named_that_have_no_cases() -> None:
@@ -161,7 +161,7 @@ def test_every_entry_has_a_reason_and_stands_once() -> None:
 class Nothing:
     """Instead of a caretaker."""
 
-    def __init__(self, *asked: object) -> None:
+    def __init__(self, *args: object) -> None:
         self.restored = False
 
     def before(self) -> Before:
@@ -202,7 +202,7 @@ def outcomes(
     if stopped:
         stop.set()
     found: Mapping[int, ApiOutcome] = {
-        one.version: one for one in ApiCheck(cases, FACTS, stop, judges).run()
+        outcome.version: outcome for outcome in ApiCheck(cases, FACTS, stop, judges).run()
     }
     return found
 
@@ -262,14 +262,14 @@ MANY = (
 
 @pytest.mark.parametrize("name", MANY)
 def test_no_broker_is_made_to_create_too_many_partitions(name: str) -> None:
-    (case,) = [one for one in create_topics.CASES.cases if one.name == name]
+    (case,) = [case for case in create_topics.CASES.cases if case.name == name]
     facts = replace(FACTS, ids={"raw-000000-CreateTopics-shared-there.topic": UUID(int=1)})
-    asked = case.function(Ground(case, 5, facts))
-    assert isinstance(asked, Generator) and isinstance(next(asked), Step)
-    asked = case.function(Ground(case, 5, replace(facts, limits_partitions=False)))
-    assert isinstance(asked, Generator)
+    script = case.function(Ground(case, 5, facts))
+    assert isinstance(script, Generator) and isinstance(next(script), Step)
+    script = case.function(Ground(case, 5, replace(facts, limits_partitions=False)))
+    assert isinstance(script, Generator)
     with pytest.raises(NotPlayable, match="more than 10000 partitions"):
-        next(asked)
+        next(script)
 
 
 @pytest.mark.parametrize(
@@ -283,15 +283,15 @@ def test_no_broker_is_made_to_create_too_many_partitions(name: str) -> None:
 def test_whether_a_broker_limits_partitions_is_asked_without_making_them(
     answer: Any, limited: bool
 ) -> None:
-    asked: list[Step] = []
+    steps: list[Step] = []
 
-    class Asked:
+    class RecordingLink:
         def play(self, step: Step) -> Any:
-            asked.append(step)
+            steps.append(step)
             return answer
 
-    link: Any = Asked()
+    link: Any = RecordingLink()
     assert limits_partitions(link, "raw-000000-") is limited
-    (step,) = asked
+    (step,) = steps
     assert (10_001).to_bytes(4) in step.frame
     assert step.frame.endswith(b"\x01\x00"), "validate_only, and no tagged fields"

@@ -39,7 +39,7 @@ def test_types_count() -> None:
 
 
 def test_missing_items_and_fields_are_seen() -> None:
-    assert [one.path for one in seen({"a": [1]}, {"a": [1, 2], "b": 3})] == ["a.1", "b"]
+    assert [found.path for found in seen({"a": [1]}, {"a": [1, 2], "b": 3})] == ["a.1", "b"]
 
 
 def test_a_closed_connection_equals_only_a_closed_one() -> None:
@@ -104,11 +104,11 @@ def test_topics_of_metadata_have_no_order_but_others_have() -> None:
 
 
 def test_order_goes_by_what_an_id_stands_for() -> None:
-    one = Facts(HOST, 1, 1, "one", {"t": UUID(int=10), "u": UUID(int=11)})
-    two = Facts(HOST, 2, 1, "two", {"t": UUID(int=9), "u": UUID(int=8)})
+    kavka_facts = Facts(HOST, 1, 1, "one", {"t": UUID(int=10), "u": UUID(int=11)})
+    kafka_facts = Facts(HOST, 2, 1, "two", {"t": UUID(int=9), "u": UUID(int=8)})
     kavka, kafka = (
         Side({"responses": [{"name": "", "topic_id": found.ids[name]} for name in "tu"]}, found)
-        for found in (one, two)
+        for found in (kavka_facts, kafka_facts)
     )
     assert not list(differences("Produce", kavka, kafka))
 
@@ -122,6 +122,6 @@ def test_records_are_compared_field_by_field() -> None:
 
 def test_the_broker_s_clock_may_differ_but_not_the_rest_of_a_batch() -> None:
     now = int(time.time() * 1000)
-    one, later, old = (bytes(patch(build(), max_timestamp=ms)) for ms in (now, now + 5, 5))
-    assert not seen({"records": one}, {"records": later})
-    assert seen({"records": one}, {"records": old})
+    batch, later, old = (bytes(patch(build(), max_timestamp=ms)) for ms in (now, now + 5, 5))
+    assert not seen({"records": batch}, {"records": later})
+    assert seen({"records": batch}, {"records": old})

@@ -85,23 +85,23 @@ def test_an_unstable_field_covers_all_below_it() -> None:
 
 
 def test_what_was_made_alike_stays_so_and_equals_the_answer_of_another_broker() -> None:
-    one = Facts("one", 1001, 1, "a", {"t": UUID(int=10)}, PREFIX)
-    two = Facts("two", 1002, 7, "b", {"t": UUID(int=20)}, PREFIX)
+    first_facts = Facts("one", 1001, 1, "a", {"t": UUID(int=10)}, PREFIX)
+    second_facts = Facts("two", 1002, 7, "b", {"t": UUID(int=20)}, PREFIX)
     answers = (
         {
             "cluster_id": facts.cluster_id,
             "brokers": [{"node_id": facts.broker_id, "host": facts.host, "port": facts.port}],
             "topics": [{"name": "t", "topic_id": facts.ids["t"]}],
         }
-        for facts in (one, two)
+        for facts in (first_facts, second_facts)
     )
     first, second = answers
-    alike = made_alike("Metadata", Side(first, one))
+    alike = made_alike("Metadata", Side(first, first_facts))
     nobody = RECORDING.facts
     assert made_alike("Metadata", Side(alike, nobody)) == alike
-    assert not list(differences("Metadata", Side(second, two), Side(alike, nobody)))
+    assert not list(differences("Metadata", Side(second, second_facts), Side(alike, nobody)))
     other = {**second, "topics": [{"name": "u", "topic_id": UUID(int=20)}]}
-    (found,) = differences("Metadata", Side(other, two), Side(alike, nobody))
+    (found,) = differences("Metadata", Side(other, second_facts), Side(alike, nobody))
     assert (found.path, found.answered, found.expected) == ("topics.0.name", "u", "t")
 
 
@@ -121,7 +121,7 @@ def test_every_case_has_a_recorded_answer_in_every_version() -> None:
         runs = {(case.name, version) for case, version in cases.runs()}
         judges = {judge_of(cases.api, version) for _, version in runs}
         found = [load(judge, cases.api, PREFIX) for judge in sorted(judges)]
-        recorded = {run for one in found if one is not None for run in one.runs}
+        recorded = {run for recording in found if recording is not None for run in recording.runs}
         hint = "record again: see kavka.compat_tests.raw.record"
         assert recorded == runs, f"{cases.api}: {hint}: {sorted(recorded ^ runs)[:5]}"
 

@@ -54,7 +54,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
 
 
 @pytest.mark.parametrize(
-    "client", [one for one in CLIENTS if one.quick], ids=lambda client: client.name
+    "client", [client for client in CLIENTS if client.quick], ids=lambda client: client.name
 )
 async def test_a_client_of_each_language_gets_in(secured: Secured, client: Client) -> None:
     await gets_in(secured, ONE, client)
@@ -66,7 +66,7 @@ async def test_every_client_gets_in_every_way(secured: Secured, way: str, client
 
 
 async def gets_in(secured: Secured, way: str, client: Client) -> None:
-    scenarios = [one for one in SCENARIOS if one.name in TRIED]
+    scenarios = [scenario for scenario in SCENARIOS if scenario.name in TRIED]
     bootstrap = secured.broker.at(WAYS[way].listener)
     async with given(bootstrap, secured.properties[way]) as broker:
         suite = Suite(broker, JOBS, lambda cell, left: None)

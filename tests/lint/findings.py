@@ -20,10 +20,10 @@ class Finding(NamedTuple):
     """Relative to the repository's root."""
     line: int
     rule: str
-    what: str
+    message: str
 
     def __str__(self) -> str:
-        return f"{self.path}:{self.line}: {self.rule}: {self.what}"
+        return f"{self.path}:{self.line}: {self.rule}: {self.message}"
 
 
 def python_files(top: Path) -> Iterator[Path]:

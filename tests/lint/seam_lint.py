@@ -76,8 +76,8 @@ class _Visitor(ast.NodeVisitor):
         self._any_order: list[ast.expr] = []
         """Generators whose order their caller does not care for."""
 
-    def _add(self, node: ast.stmt | ast.expr, rule: str, what: str) -> None:
-        self.found.append(Finding(self.path, node.lineno, rule, f"{what}: {INSTEAD[rule]}"))
+    def _add(self, node: ast.stmt | ast.expr, rule: str, problem: str) -> None:
+        self.found.append(Finding(self.path, node.lineno, rule, f"{problem}: {INSTEAD[rule]}"))
 
     def _full_name(self, node: ast.expr) -> str | None:
         """The full name behind an expression that begins with an imported name."""

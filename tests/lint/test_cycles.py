@@ -9,7 +9,7 @@ from lint.rooms import import_graph
 
 def test_no_module_is_in_a_cycle() -> None:
     graph = import_graph()
-    imports = {one: graph.find_modules_directly_imported_by(one) for one in graph.modules}
+    imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
     try:
         TopologicalSorter(imports).prepare()
     except CycleError as error:

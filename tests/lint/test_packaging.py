@@ -28,7 +28,7 @@ def canonical(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def wanted(requirement: str) -> str:
+def required_name(requirement: str) -> str:
     match = re.match(r"[A-Za-z0-9._-]+", requirement)
     assert match is not None
     return canonical(match[0])
@@ -39,7 +39,7 @@ def direct() -> set[str]:
     project = PROJECT["project"]
     lists = [project["dependencies"], *project["optional-dependencies"].values()]
     lists.append(PROJECT["build-system"]["requires"])
-    return {wanted(requirement) for requirements in lists for requirement in requirements}
+    return {required_name(requirement) for requirements in lists for requirement in requirements}
 
 
 @pytest.mark.parametrize("link", LINKS, ids=lambda link: str(link.name))
@@ -88,10 +88,10 @@ def test_pins_are_exact_and_name_no_place() -> None:
 
 
 def test_every_direct_dependency_is_pinned_with_a_reason() -> None:
-    with_reason = {wanted(line) for line in pin_lines() if "#" in line}
+    with_reason = {required_name(line) for line in pin_lines() if "#" in line}
     assert with_reason == direct()
 
 
 def test_no_pin_is_given_twice() -> None:
-    names = [wanted(line) for line in pin_lines()]
+    names = [required_name(line) for line in pin_lines()]
     assert len(names) == len(set(names))

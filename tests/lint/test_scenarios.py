@@ -101,8 +101,8 @@ def test_times(text: str, ms: int) -> None:
 
 
 def test_every_scenario_file_is_run() -> None:
-    sources = [one.read_text() for one in DIRECTORY.parent.glob("unit/**/test_*.py")]
-    calls = [one for text in sources for one in re.findall(r"scenario_files\(([^)]*)\)", text)]
+    sources = [path.read_text() for path in DIRECTORY.parent.glob("unit/**/test_*.py")]
+    calls = [call for text in sources for call in re.findall(r"scenario_files\(([^)]*)\)", text)]
     named = set(re.findall(r'"([^"]+)"', "".join(calls)))
     for path in DIRECTORY.glob("**/*.txt"):
         name = path.relative_to(DIRECTORY).with_suffix("")

@@ -21,10 +21,10 @@ def test_a_pattern_names_a_test(pattern: str) -> None:
 
 def test_a_star_is_any_text_and_nothing_else_is_special() -> None:
     matches = short_form.matcher(["a/b.py::test_x[*-y]", "c.py::*"]).fullmatch
-    for one in ("a/b.py::test_x[1-y]", "a/b.py::test_x[-y]", "c.py::test_z", "c.py::A::test"):
-        assert matches(one)
-    for one in ("a/b.py::test_x[1-yy]", "a/b.py::test_x1-y", "a/bXpy::test_x[1-y]", "c.py"):
-        assert not matches(one)
+    for test_id in ("a/b.py::test_x[1-y]", "a/b.py::test_x[-y]", "c.py::test_z", "c.py::A::test"):
+        assert matches(test_id)
+    for test_id in ("a/b.py::test_x[1-yy]", "a/b.py::test_x1-y", "a/bXpy::test_x[1-y]", "c.py"):
+        assert not matches(test_id)
     assert not short_form.matcher([]).fullmatch("")
 
 

@@ -30,7 +30,7 @@ def tasks(draw: st.DrawFn) -> Task:
         for topic in draw(topics_of_one):
             take = draw(st.integers(0, len(free[topic])))
             own, free[topic] = free[topic][:take], free[topic][take:]
-            own = [one for one in own if one < partitions[topic]]
+            own = [partition for partition in own if partition < partitions[topic]]
             if own:
                 target[topic] = tuple(own)
         instance = draw(st.sampled_from([None, f"i{9 - number}"]))
@@ -54,7 +54,7 @@ def check(task: Task, found: Mapping[str, Mapping[UUID, list[int]]]) -> None:
         for partition in partitions
         if topic in reads[member_id]
     ]
-    assert len(given) == sum(len(one) for own in found.values() for one in own.values())
+    assert len(given) == sum(len(indexes) for own in found.values() for indexes in own.values())
     assert sorted(given) == sorted(subscribed)
     for own in found.values():
         assert all(partitions == sorted(partitions) for partitions in own.values())

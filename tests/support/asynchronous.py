@@ -25,7 +25,9 @@ def ran_by(run: Callable[[Test], object]) -> Callable[[Test], Callable[..., None
     def decorate(test: Test) -> Callable[..., None]:
         signature = inspect.signature(test)
         parameters = list(signature.parameters.values())
-        fixtures = [one for one in parameters if one.kind is not one.POSITIONAL_ONLY]
+        fixtures = [
+            parameter for parameter in parameters if parameter.kind is not parameter.POSITIONAL_ONLY
+        ]
         count = len(parameters) - len(fixtures)
 
         @wraps(test)

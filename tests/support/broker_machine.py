@@ -68,7 +68,9 @@ DEFAULTS: Final = {
 """Fields of requests, and of the structs in their arrays, that have these values unless a scenario
 says otherwise."""
 
-APIS: Final[dict[str, Api]] = {one.API.name: one.API for one in schemas.api_modules().values()}
+APIS: Final[dict[str, Api]] = {
+    module.API.name: module.API for module in schemas.api_modules().values()
+}
 Lines = list[str]
 
 
@@ -102,7 +104,7 @@ class Side:
         for field in struct._fields:
             if (more := defaults.get(f"{api}.{field.name}")) and field.name in values:
                 common = message_text.read(field.array_of, more, self.names)
-                values[field.name] = [common | one for one in values[field.name] or ()]
+                values[field.name] = [common | item for item in values[field.name] or ()]
         return self.client(client).send(api, version, **values)
 
     def written(self, api: str, answer: asyncio.Future[Any]) -> Lines:
@@ -191,8 +193,8 @@ class BrokerMachine(LoopContext):
         text, versions = self._parsed(api, command)
         template, _, items = text.partition(" for ")
         for item in items.split(" | "):
-            one = template.replace("$", item) if "$" in template else f"{template}, {item}"
-            work = partial(self._ask, api=api, versions=versions, text=one if item else template)
+            filled = template.replace("$", item) if "$" in template else f"{template}, {item}"
+            work = partial(self._ask, api=api, versions=versions, text=filled if item else template)
             yield from labelled(item, list(self.each(work)))
 
     async def _ask(self, side: Side, *, api: str, versions: list[int], text: str) -> Lines:

@@ -85,11 +85,11 @@ class BrokerScenario(BrokerMachine):
     async def do_deny(self, side: Side, command: Command) -> None:
         """deny READ WRITE:t ...: from now on these are refused, on everything or on one name."""
 
-        def one(word: str) -> Operation | tuple[Operation, str]:
+        def operation_of(word: str) -> Operation | tuple[Operation, str]:
             operation, colon, name = word.partition(":")
             return (Operation[operation], name) if colon else Operation[operation]
 
-        side.broker.parts.authorizer = Denied(*map(one, command.words))
+        side.broker.parts.authorizer = Denied(*map(operation_of, command.words))
 
     @on_each
     async def do_allow(self, side: Side, command: Command) -> None:
@@ -142,7 +142,7 @@ class BrokerScenario(BrokerMachine):
         """Writes the finalized levels of features as clients learn them, and whether their epoch is
         newer than the last time."""
         answer = await side.send("ApiVersions", 4, "", self._defaults)
-        levels = {one.name: one.max_version_level for one in answer.finalized_features}
+        levels = {feature.name: feature.max_version_level for feature in answer.finalized_features}
         found = [f"{name} {level}" for name, level in sorted(levels.items())]
         before, side.epoch = side.epoch, answer.finalized_features_epoch
         assert side.epoch >= before
@@ -164,14 +164,14 @@ class BrokerScenario(BrokerMachine):
     async def do_topics(self, side: Side, command: Command) -> Lines:
         """Writes all topics and how many partitions each has."""
         answer = await side.broker.ask("Metadata", 9, topics=None)
-        found = [f"{one.name} {len(one.partitions)}" for one in answer.topics]
+        found = [f"{topic.name} {len(topic.partitions)}" for topic in answer.topics]
         return [", ".join(found) or "no topics"]
 
     @on_each
     async def do_directories(self, side: Side, command: Command) -> Lines:
         """Writes those in the data directory."""
         fs = side.broker.fs
-        found = [one for one in fs.list_dir(DATA) if fs.is_dir(f"{DATA}/{one}")]
+        found = [name for name in fs.list_dir(DATA) if fs.is_dir(f"{DATA}/{name}")]
         return [re.sub(r"[.][0-9a-f]{32}-", ".*-", ", ".join(sorted(found))) or "none"]
 
     @on_each
@@ -235,14 +235,14 @@ class BrokerScenario(BrokerMachine):
         answer = await side.broker.fetch(command.number("offset"), *_place(command.words[0]))
         struct = schemas.schema("FetchResponse")
         for name in ("responses", "partitions"):
-            (struct,) = [one.array_of for one in struct._fields if one.name == name]
+            (struct,) = [field.array_of for field in struct._fields if field.name == name]
         return message_text.write(struct, answer, side.names)
 
     @on_each
     async def do_read(self, side: Side, command: Command) -> Lines:
         """read TOPIC-PARTITION: writes offsets and values of all records that consumers see."""
         found = await side.broker.read_all(*_place(command.words[0]))
-        return [", ".join(f"{one.offset} {(one.value or b'').decode()}" for one in found)]
+        return [", ".join(f"{record.offset} {(record.value or b'').decode()}" for record in found)]
 
     # -- coordinators -----------------------------------------------------------------------
 

@@ -73,7 +73,7 @@ class Client:
             assert bool(answer.members) == (answer.leader == answer.member_id)
             self.member_id, self.generation = answer.member_id, answer.generation_id
             self.protocol = answer.protocol_name
-            self.members = [one.member_id for one in answer.members]
+            self.members = [member.member_id for member in answer.members]
             assert len(set(self.members)) == len(self.members)
 
 
@@ -112,21 +112,23 @@ class ClassicClients:
     ) -> None:
         """SyncGroup. A leader assigns to each member its name, unless there are `assignments`."""
         if assignments is None:
-            assignments = {one: self.ids.named(one).encode() for one in client.members}
-        asked = {
+            assignments = {
+                member_id: self.ids.named(member_id).encode() for member_id in client.members
+            }
+        fields = {
             "member_id": client.member_id,
             "generation": client.generation,
             "protocol": client.protocol,
             **values,
         }
-        future = self.kit.sync(assignments=assignments, instance_id=client.instance_id, **asked)
+        future = self.kit.sync(assignments=assignments, instance_id=client.instance_id, **fields)
         self.waiting.append(Request(client, "SyncGroup", future))
 
     def heartbeat(self, client: Client, **values: Any) -> ErrorCode:
         """Heartbeat."""
-        asked = {"member_id": client.member_id, "generation": client.generation, **values}
+        fields = {"member_id": client.member_id, "generation": client.generation, **values}
         before = self.kit.fast_heartbeats
-        code = self.kit.beat(instance_id=client.instance_id, **asked)
+        code = self.kit.beat(instance_id=client.instance_id, **fields)
         api = FAST_HEARTBEAT if self.kit.fast_heartbeats > before else "Heartbeat"
         return self.ask(client, api, lambda: code)
 
@@ -136,24 +138,26 @@ class ClassicClients:
         try:
             answer = ask()
             future.complete(answer[0] if isinstance(answer, list) else answer)
-        except ApiError as refusal:
-            future.complete(refusal)
+        except ApiError as error:
+            future.complete(error)
         self.waiting.append(Request(client, api, future))
         return code_of(future)
 
     def receive(self) -> list[Request]:
         """The clients receive the responses that have been sent."""
-        answered = [one for one in self.waiting if one.future.is_complete]
-        self.waiting = [one for one in self.waiting if not one.future.is_complete]
-        for one in answered:
-            one.client.received(one.api, one.future)
+        answered = [request for request in self.waiting if request.future.is_complete]
+        self.waiting = [request for request in self.waiting if not request.future.is_complete]
+        for request in answered:
+            request.client.received(request.api, request.future)
         return answered
 
     def check(self) -> None:
         """Each request is answered or waits in the group, the group is sound, and a stable one is
         as it is read from the log."""
         kit = self.kit
-        unanswered = {id(one.future) for one in self.waiting if not one.future.is_complete}
+        unanswered = {
+            id(request.future) for request in self.waiting if not request.future.is_complete
+        }
         waiting = {id(future) for future in kit.shard.resign()}
         assert waiting <= unanswered
         assert waiting == unanswered or not kit.journal.is_fully_committed

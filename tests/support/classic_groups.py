@@ -37,7 +37,7 @@ DELAY_MS = 3_000
 
 def reading(*topics: str, user_data: bytes = b"") -> bytes:
     """The metadata of a consumer that subscribes to `topics`, in version 0 of its protocol."""
-    names = b"".join(struct.pack(">h", len(one)) + one.encode() for one in topics)
+    names = b"".join(struct.pack(">h", len(topic)) + topic.encode() for topic in topics)
     data = struct.pack(">i", len(user_data)) + user_data
     return struct.pack(">hi", 0, len(topics)) + names + data
 
@@ -172,7 +172,8 @@ class ClassicKit(JournalKit[GroupShard]):
     def leave(self, *leaving_members: LeavingMember | str, group_id: str = "g") -> CountedReply:
         """One LeaveGroup."""
         named = [
-            one if isinstance(one, LeavingMember) else LeavingMember(one) for one in leaving_members
+            member if isinstance(member, LeavingMember) else LeavingMember(member)
+            for member in leaving_members
         ]
         return self._ask(LeaveRequest(group_id, named), "leave")
 
@@ -180,12 +181,14 @@ class ClassicKit(JournalKit[GroupShard]):
 
     def form(self, *protocols: Sequence[OfferedProtocol], **more: Any) -> list[str]:
         """A stable group of dynamic members; their ids, the leader's first."""
-        futures = [self.join_twice(protocols=one, **more) for one in protocols or (RANGE,)]
+        futures = [self.join_twice(protocols=offered, **more) for offered in protocols or (RANGE,)]
         self.advance(self.settings.group_initial_rebalance_delay_ms)
         while not all(future.is_complete for _, future in futures):
             self.advance(self.settings.group_initial_rebalance_delay_ms)
         ids = [member_id for member_id, _ in futures]
-        self.sync_all(ids, {one: f"of {index}".encode() for index, one in enumerate(ids)})
+        self.sync_all(
+            ids, {member_id: f"of {index}".encode() for index, member_id in enumerate(ids)}
+        )
         assert self.group.current is GroupState.STABLE
         return ids
 
@@ -227,16 +230,18 @@ def code_of(future: ReplyFuture) -> ErrorCode:
 def assert_sound(group: ClassicGroup, kit: ClassicKit) -> None:
     """What holds for every group between two requests."""
     timers, members, state = kit.shard.timers, group.members, group.current
-    joins = [one for one in members.values() if one.join is not None]
+    joins = [member for member in members.values() if member.join is not None]
     assert group.joining == len(joins)
     assert group.static == {
-        one.instance_id: one.member_id for one in members.values() if one.instance_id is not None
+        member.instance_id: member.member_id
+        for member in members.values()
+        if member.instance_id is not None
     }
     assert (group.leader in members) if members else group.leader is None
     assert not set(group.pending) & set(members)
     for member in members.values():
         assert member.is_waiting or member.timer in timers, f"{member.member_id} never expires"
-    assert all(member_timer(group.group_id, one) in timers for one in group.pending)
+    assert all(member_timer(group.group_id, member_id) in timers for member_id in group.pending)
     if state is not GroupState.PREPARING_REBALANCE:
         assert (state is GroupState.EMPTY) == (not members)
         assert group.join_timer not in timers
@@ -247,7 +252,7 @@ def assert_sound(group: ClassicGroup, kit: ClassicKit) -> None:
     assert set(group.pending_sync) <= set(members)
     assert (group.sync_timer in timers) == bool(group.pending_sync)
     if state is not GroupState.COMPLETING_REBALANCE:
-        assert all(one.sync is None for one in members.values())
+        assert all(member.sync is None for member in members.values())
     else:
         assert members[group.leader or ""].sync is None, "all wait for the leader's"
     if members:

@@ -123,8 +123,10 @@ class ClassicScenario(ClassicClients):
                 if option in command:
                     values[name] = command.text(option) or None
             if "assign" in command:
-                pairs = (one.partition(":") for one in command.list("assign"))
-                values["assignments"] = {self._id(one): part.encode() for one, _, part in pairs}
+                pairs = (word.partition(":") for word in command.list("assign"))
+                values["assignments"] = {
+                    self._id(member): part.encode() for member, _, part in pairs
+                }
             self.sync(client, **values)
         return self._outcome()
 
@@ -245,7 +247,9 @@ class ClassicScenario(ClassicClients):
                     client.values[name] = read(command.text(option))
             if {"protocols", "topics"} & command.options.keys() or "protocols" not in client.values:
                 names, topics = command.list("protocols", "range"), command.text("topics", "t")
-                client.values["protocols"] = [self._protocol(one, topics) for one in names]
+                client.values["protocols"] = [
+                    self._protocol(protocol, topics) for protocol in names
+                ]
         return clients
 
     def _protocol(self, name: str, topics: str) -> OfferedProtocol:
@@ -314,9 +318,11 @@ class ClassicScenario(ClassicClients):
         client, api, future = request
         code, answer = code_of(future), future.response
         if api == "LeaveGroup" and not code and answer.members:
-            for one in answer.members:
-                instance = "" if one.group_instance_id is None else f"@{one.group_instance_id}"
-                yield f"{one.member_id}{instance}" or "-", ErrorCode(one.error_code).name
+            for member in answer.members:
+                instance = (
+                    "" if member.group_instance_id is None else f"@{member.group_instance_id}"
+                )
+                yield f"{member.member_id}{instance}" or "-", ErrorCode(member.error_code).name
         elif code or api not in ("JoinGroup", "SyncGroup"):
             text = f"{api} {code.name}" if request in self.earlier else code.name
             if api == FAST_HEARTBEAT:
@@ -335,7 +341,8 @@ class ClassicScenario(ClassicClients):
         """The members in a leader's response, with what they subscribe to."""
         protocol, subscriptions = answer.protocol_name, self.subscriptions
         members = (
-            f"{one.member_id}{subscriptions[protocol, one.metadata]}" for one in answer.members
+            f"{member.member_id}{subscriptions[protocol, member.metadata]}"
+            for member in answer.members
         )
         return " ".join(members)
 
@@ -343,11 +350,13 @@ class ClassicScenario(ClassicClients):
         found = self.kit.shard.state.groups.get("g")
         now = {"state": "removed"} if self.group_shown else {}
         if isinstance(found, ClassicGroup):
-            members, pending = (" ".join(one) or "-" for one in (found.members, found.pending))
+            members, pending = (
+                " ".join(member_ids) or "-" for member_ids in (found.members, found.pending)
+            )
             now = {"state": found.current.value, "members": members, "pending": pending}
         before = self.group_shown or {"members": "-", "pending": "-"}
         self.group_shown = now
-        changed = (one for one in now.items() if before.get(one[0]) != one[1])
+        changed = (change for change in now.items() if before.get(change[0]) != change[1])
         return ", ".join(text if name == "state" else f"{name} {text}" for name, text in changed)
 
 
@@ -357,7 +366,7 @@ def _stored(value: bytes) -> str:
     text = f"+ generation {group.generation} {group.protocol_type}".rstrip()
     if not group.members:
         return text
-    parts = [f"{one.member_id}={one.assignment.decode() or '-'}" for one in group.members]
+    parts = [f"{member.member_id}={member.assignment.decode() or '-'}" for member in group.members]
     return f"{text} {group.protocol}, leader {group.leader}: {' '.join(parts)}"
 
 

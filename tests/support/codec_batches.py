@@ -40,12 +40,12 @@ def record(
     headers: int = 1,
 ) -> bytes:
     """A record as it should be, unless given otherwise: how much more than is true is promised."""
-    one = RECORDS[number % COUNT]
-    assert one.key is not None
-    assert one.value is not None
-    body = b"\0" + varint(one.time_ms) + varint(number if offset is None else offset)
-    body += varint(len(one.key) + key_bytes) + one.key
-    body += varint(len(one.value) + value_bytes) + one.value
+    written = RECORDS[number % COUNT]
+    assert written.key is not None
+    assert written.value is not None
+    body = b"\0" + varint(written.time_ms) + varint(number if offset is None else offset)
+    body += varint(len(written.key) + key_bytes) + written.key
+    body += varint(len(written.value) + value_bytes) + written.value
     body += varint(headers) + varint(1) + b"h" + varint(2) + b"%02d" % (number % 100)
     return varint(len(body) + size) + body
 
@@ -104,4 +104,4 @@ def promising(records: bytes, time_ms: int = 0) -> bytearray:
 
 def at(records: Sequence[Written], time_ms: int) -> list[Written]:
     """The same records so much later."""
-    return [one._replace(time_ms=one.time_ms + time_ms) for one in records]
+    return [written._replace(time_ms=written.time_ms + time_ms) for written in records]

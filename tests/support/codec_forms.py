@@ -96,8 +96,8 @@ def gzip_two(second: Encode) -> Encode:
     """Two members, the second of which is made otherwise."""
 
     def encode(data: bytes) -> bytes:
-        one, two = halves(data)
-        return gzip_member(one) + second(two)
+        head, tail = halves(data)
+        return gzip_member(head) + second(tail)
 
     return encode
 
@@ -188,8 +188,8 @@ def xerial_two(header: bytes) -> Encode:
     """Two streams, the second with another header."""
 
     def encode(data: bytes) -> bytes:
-        one, two = halves(data)
-        return xerial(one) + xerial(two, header=header)
+        head, tail = halves(data)
+        return xerial(head) + xerial(tail, header=header)
 
     return encode
 
@@ -256,7 +256,7 @@ def lz4_header(flags: int, block: int = 0x40, more: bytes = b"", start: int = 4)
 
 def lz4_stored(data: bytes, header: bytes = lz4_header(0x60), size: int = 65536) -> bytes:
     """Blocks that are not compressed."""
-    blocks = (struct.pack("<I", 1 << 31 | len(one)) + one for one in pieces(data, size))
+    blocks = (struct.pack("<I", 1 << 31 | len(part)) + part for part in pieces(data, size))
     return header + b"".join(blocks) + bytes(4)
 
 
@@ -280,8 +280,8 @@ def lz4_small_blocks(data: bytes) -> bytes:
 
 
 def lz4_two(data: bytes) -> bytes:
-    one, two = halves(data)
-    return lz4_frame(one) + lz4_frame(two)
+    head, tail = halves(data)
+    return lz4_frame(head) + lz4_frame(tail)
 
 
 def lz4_old(data: bytes) -> bytes:
@@ -353,19 +353,19 @@ def zstd_frame(data: bytes, *, size: bool = True, checksum: bool = False, window
 def zstd_flushed(data: bytes) -> bytes:
     stream = zstandard.ZstdCompressor().compressobj()
     flush = zstandard.COMPRESSOBJ_FLUSH_BLOCK
-    return b"".join(stream.compress(one) + stream.flush(flush) for one in pieces(data, 100)) + (
+    return b"".join(stream.compress(part) + stream.flush(flush) for part in pieces(data, 100)) + (
         stream.flush()
     )
 
 
 def zstd_frames(size: int, between: bytes = b"", *, sized: bool = True) -> Encode:
-    return lambda data: between.join(zstd_frame(one, size=sized) for one in pieces(data, size))
+    return lambda data: between.join(zstd_frame(part, size=sized) for part in pieces(data, size))
 
 
 def zstd_two(second: Encode, between: bytes = b"") -> Encode:
     def encode(data: bytes) -> bytes:
-        one, two = halves(data)
-        return zstd_frame(one) + between + second(two)
+        head, tail = halves(data)
+        return zstd_frame(head) + between + second(tail)
 
     return encode
 

@@ -40,10 +40,13 @@ def read(streams: Sequence[Stream]) -> list[Judged]:
 
 def written(streams: Sequence[Stream]) -> list[bytes]:
     """How Apache Kafka compresses each."""
-    return [one.data for one in _run(WRITE, streams)]
+    return [judgement.data for judgement in _run(WRITE, streams)]
 
 
 def _run(todo: int, streams: Sequence[Stream]) -> list[Judged]:
-    cases = [_case.pack(todo, one.codec, one.magic, len(one.data)) + one.data for one in streams]
+    cases = [
+        _case.pack(todo, stream.codec, stream.magic, len(stream.data)) + stream.data
+        for stream in streams
+    ]
     answers = java_compiler.answers(java_compiler.command_line(SOURCE), cases)
     return [Judged(bool(refused), data) for refused, data in answers]

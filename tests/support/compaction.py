@@ -63,14 +63,14 @@ def clean(
     last_stable: int | None = None,
 ) -> CompactionResult:
     """Compact what can be, and swap the files in as a broker does."""
-    wanted = order(log, now_ms=now_ms, limits=limits, last_stable=last_stable)
+    compaction_order = order(log, now_ms=now_ms, limits=limits, last_stable=last_stable)
     serial = log.compaction.serial
 
     def ignore(news: Progress | Replacement) -> None:
         if isinstance(news, Replacement):
             assert log.compaction.replace(log.settings, news, serial)
 
-    outcome = compact(InlineWorker(ignore), fs, wanted)
+    outcome = compact(InlineWorker(ignore), fs, compaction_order)
     log.compaction.clean_upto = outcome.end_offset
     return outcome
 

@@ -24,11 +24,11 @@ async def describe(
     **values: Any,
 ) -> Any:
     """The results for (type, name, keys)."""
-    asked = [
+    requested = [
         {"resource_type": kind, "resource_name": name, "configuration_keys": keys}
         for kind, name, keys in resources
     ]
-    answer = await broker.ask("DescribeConfigs", version, resources=asked, **values)
+    answer = await broker.ask("DescribeConfigs", version, resources=requested, **values)
     return answer.results
 
 
@@ -47,7 +47,7 @@ async def change(
     validate_only: bool = False,
 ) -> list[Outcome]:
     """IncrementalAlterConfigs; an outcome for each (type, name, changes)."""
-    asked = [
+    requested = [
         {
             "resource_type": kind,
             "resource_name": name,
@@ -58,13 +58,13 @@ async def change(
         for kind, name, changes in resources
     ]
     answer = await broker.ask(
-        "IncrementalAlterConfigs", version, resources=asked, validate_only=validate_only
+        "IncrementalAlterConfigs", version, resources=requested, validate_only=validate_only
     )
     return outcomes(answer, resources)
 
 
 def outcomes(answer: Any, resources: Sequence[tuple[int, str, Any]]) -> list[Outcome]:
     """Codes and messages of an answer, which must be about these in their order."""
-    about = [(one.resource_type, one.resource_name) for one in answer.responses]
+    about = [(result.resource_type, result.resource_name) for result in answer.responses]
     assert about == [(kind, name) for kind, name, _ in resources]
-    return [(one.error_code, one.error_message) for one in answer.responses]
+    return [(result.error_code, result.error_message) for result in answer.responses]

@@ -107,7 +107,9 @@ class ConsumerGroups(GroupScenarios):
 
     def _owned(self, command: Command) -> dict[UUID, list[int]]:
         topic, _, numbers = command.text("owned").partition(":")
-        return {self.known.ids[topic]: [int(one) for one in numbers.split(",")]} if numbers else {}
+        return (
+            {self.known.ids[topic]: [int(index) for index in numbers.split(",")]} if numbers else {}
+        )
 
     @shown
     def do_leave(self, command: Command) -> Iterator[str]:
@@ -138,8 +140,8 @@ class ConsumerGroups(GroupScenarios):
     def _reconcile(self, *names: str) -> None:
         group = self.find_consumer_group()
         members = group.members if group is not None else {}
-        clients = [self.clients[one] for one in names]
-        self.reconcile(*(one for one in clients if one.member_id in members))
+        clients = [self.clients[name] for name in names]
+        self.reconcile(*(client for client in clients if client.member_id in members))
 
     def _outcome(self) -> str:
         """What the members of the consumer group have now."""
@@ -147,8 +149,8 @@ class ConsumerGroups(GroupScenarios):
         group = self.find_consumer_group()
         assert group is not None
         members = [
-            f"{self.name(one.member_id)}@{one.member_epoch} {self.text(one.assigned)}"
-            for one in group.members.values()
+            f"{self.name(member.member_id)}@{member.member_epoch} {self.text(member.assigned)}"
+            for member in group.members.values()
         ]
         return f"{'; '.join(members)}; {group.state(self.now_ms)} in epoch {group.group_epoch}"
 
@@ -158,7 +160,7 @@ class ConsumerGroups(GroupScenarios):
         nothing are not shown. Members that are `keeping` their partitions do not revoke any."""
         names = command.words[1:]
         every_ms, left_ms = command.ms("every", 5_000), duration_ms(command.words[0])
-        owned = {one: self.clients[one].owned for one in command.list("keeping")}
+        owned = {member: self.clients[member].owned for member in command.list("keeping")}
         while left_ms > 0:
             for name in list(names):
                 before = self._seen(name)
@@ -211,9 +213,9 @@ class ConsumerGroups(GroupScenarios):
         for name in names:
             known = self.classic.get(name) or self.clients[name]
             found = [
-                f"{what} {(at_ms - self.now_ms) / 1000:g}s"
-                for what in ("session", "rebalance", "join", "sync")
-                for at_ms in (self.shard.timers.at(("consumer", what, "g", known.member_id)),)
+                f"{timer} {(at_ms - self.now_ms) / 1000:g}s"
+                for timer in ("session", "rebalance", "join", "sync")
+                for at_ms in (self.shard.timers.at(("consumer", timer, "g", known.member_id)),)
                 if at_ms is not None
             ]
             yield f"{name}: {', '.join(found) or 'none'}"
@@ -223,8 +225,8 @@ class ConsumerGroups(GroupScenarios):
         """ConsumerGroupDescribe."""
         try:
             found = self.shard.consumer.describe("".join(names_of(command)) or "g", self.now_ms)
-        except ApiError as refusal:
-            yield refusal.code.name
+        except ApiError as error:
+            yield error.code.name
             return
         yield (
             f"{found.state}, epoch {found.group_epoch}, assignment epoch {found.assignment_epoch}, "

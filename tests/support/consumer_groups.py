@@ -52,7 +52,7 @@ class FakeTopics:
         return self.ids.get(topic)
 
     def topic_name(self, topic_id: UUID) -> str | None:
-        return next((name for name, one in self.ids.items() if one == topic_id), None)
+        return next((name for name, known_id in self.ids.items() if known_id == topic_id), None)
 
     def racks(self, topic: str, partition: int) -> list[str]:
         return self.rack.get((topic, partition), [])
@@ -118,10 +118,10 @@ class ConsumerKit(ClassicKit):
         quiet = 0
         for _ in range(100):
             self.advance(INTERVAL_MS)
-            before = [(one.epoch, dict(one.owned)) for one in clients]
-            for one in clients:
-                one.heartbeat()
-            changed = before != [(one.epoch, dict(one.owned)) for one in clients]
+            before = [(client.epoch, dict(client.owned)) for client in clients]
+            for client in clients:
+                client.heartbeat()
+            changed = before != [(client.epoch, dict(client.owned)) for client in clients]
             quiet = 0 if changed else quiet + 1
             if quiet == 2:
                 return
@@ -176,7 +176,7 @@ class ConsumerKit(ClassicKit):
 def contents(group: ConsumerGroup) -> dict[str, Any]:
     """All that follows from a group's records."""
     not_replayed = {"refresh_topics", "refreshed_epoch"}
-    names = {one for one in ConsumerGroup.__slots__ if not one.startswith("_")}
+    names = {name for name in ConsumerGroup.__slots__ if not name.startswith("_")}
     return {name: getattr(group, name) for name in names - not_replayed}
 
 
@@ -198,9 +198,9 @@ def assert_sound(kit: ConsumerKit, group: ConsumerGroup) -> None:
     assert group.assignment_epoch <= group.group_epoch
     assert set(group.targets) <= set(group.members)
     assert group.static_members == {
-        one.instance_id: one.member_id
-        for one in group.members.values()
-        if one.instance_id is not None
+        member.instance_id: member.member_id
+        for member in group.members.values()
+        if member.instance_id is not None
     }
     replayed = kit.replayed().state.groups.get(group.group_id)
     assert isinstance(replayed, ConsumerGroup)

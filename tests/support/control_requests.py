@@ -35,8 +35,8 @@ BROKERS: Final = st.lists(INT32, max_size=3).map(tuple)
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
-def _few(one: st.SearchStrategy[Any], *, key: Any = None, least: int = 0) -> Any:
-    unique = st.lists(one, min_size=least, max_size=3, unique_by=key or repr)
+def _few(elements: st.SearchStrategy[Any], *, key: Any = None, least: int = 0) -> Any:
+    unique = st.lists(elements, min_size=least, max_size=3, unique_by=key or repr)
     return unique.map(tuple)
 
 
@@ -149,7 +149,9 @@ def values_of_stop_replica(stop: StopReplica, *, delete: bool) -> dict[str, Any]
     topics = [
         {
             "name": topic.topic_name,
-            "partition_indexes": [one.partition_index for one in topic.partition_states],
+            "partition_indexes": [
+                partition.partition_index for partition in topic.partition_states
+            ],
         }
         for topic in stop.topic_states
     ]
@@ -166,10 +168,10 @@ def _ungrouped(request: Any) -> list[dict[str, Any]]:
 
 
 def _plain(message: Any) -> dict[str, Any]:
-    return {name: _plain_value(one) for name, one in message._asdict().items()}
+    return {name: _plain_value(value) for name, value in message._asdict().items()}
 
 
 def _plain_value(value: Any) -> Any:
     if hasattr(value, "_asdict"):
         return _plain(value)
-    return [_plain_value(one) for one in value] if isinstance(value, tuple) else value
+    return [_plain_value(item) for item in value] if isinstance(value, tuple) else value

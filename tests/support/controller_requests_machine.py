@@ -66,14 +66,14 @@ class ControllerRequestsMachine(AsyncMachine):
 
     async def do_create(self, command: Command) -> None:
         """Topics; `partitions`, and `configs` as name:value."""
-        configs = dict(one.split(":") for one in command.list("configs"))
-        wanted = [
+        configs = dict(pair.split(":") for pair in command.list("configs"))
+        topics = [
             NewTopic(name, command.number("partitions", 1), 1, configs=configs)
             for name in command.words
         ]
         validate_only = "validate" in command
         answer = self._cluster.controller.create_topics(
-            wanted, timeout_ms=command.ms("timeout", 1000), validate_only=validate_only
+            topics, timeout_ms=command.ms("timeout", 1000), validate_only=validate_only
         )
 
         def text(results: Mapping[str, TopicResult]) -> str:
@@ -103,13 +103,13 @@ class ControllerRequestsMachine(AsyncMachine):
 
     async def do_extend(self, command: Command) -> None:
         """CreatePartitions: t:3, perhaps with a replica for each new partition, t:3:0."""
-        wanted = []
+        new_partitions = []
         for word in command.words:
             name, count, *replicas = word.split(":")
-            assignments = [(int(one),) for one in replicas] or None
-            wanted.append(NewPartitions(name, int(count), assignments))
+            assignments = [(int(replica),) for replica in replicas] or None
+            new_partitions.append(NewPartitions(name, int(count), assignments))
         answer = self._cluster.controller.create_partitions(
-            wanted,
+            new_partitions,
             timeout_ms=command.ms("timeout", 1000),
             validate_only="validate" in command,
         )
@@ -130,12 +130,14 @@ class ControllerRequestsMachine(AsyncMachine):
 
         async def results() -> Mapping[str, ApiError | None]:
             pairs = [word.partition(":")[::2] for word in command.words]
-            wanted = [
-                Reassignment(partition(name), [*map(int, those.split(","))] if those else None)
-                for name, those in pairs
+            reassignments = [
+                Reassignment(
+                    partition(name), [*map(int, broker_ids.split(","))] if broker_ids else None
+                )
+                for name, broker_ids in pairs
             ]
             reassigned = self._cluster.controller.reassign(
-                wanted, timeout_ms=command.ms("timeout", 1000)
+                reassignments, timeout_ms=command.ms("timeout", 1000)
             )
             return dict(zip(command.words, await reassigned, strict=True))
 
@@ -250,7 +252,7 @@ class ControllerRequestsMachine(AsyncMachine):
             assert self._topic_ids.get(name, topic.topic_id) == topic.topic_id
             stored = (await self._cluster.session.get(paths.topic(name))).data
             assert paths.decode_topic(stored).topic_id == topic.topic_id
-            leaders = {one.leader for one in topic.partitions}
+            leaders = {partition.leader for partition in topic.partitions}
             self.out.append(f"{name}: {len(topic.partitions)} partitions, leader {ids(leaders)}")
         if not image.topics:
             self.out.append("no topics")

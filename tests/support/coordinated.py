@@ -98,8 +98,8 @@ class OfTransactions:
 
     def read(self, broker: MemoryBroker, name: str = "g") -> int | None:
         def look(shard: TransactionShard, now_ms: int) -> int | None:
-            one = shard.state.transactions.get(name)
-            return None if one is None else one.producer_id
+            txn = shard.state.transactions.get(name)
+            return None if txn is None else txn.producer_id
 
         found = broker.parts.transactions.read(name, look)
         assert found is None or isinstance(found, int)

@@ -68,7 +68,7 @@ class CoordinatorMachine(LoopContext):
     def request(self, name: str, ask: Callable[[], Any], *, iterations: int = 0) -> list[str]:
         """A request, whose response may have to wait, and some iterations of the event loop."""
 
-        async def asked() -> None:
+        async def requested() -> None:
             try:
                 answer = ask()
             except ApiError as failure:
@@ -80,7 +80,7 @@ class CoordinatorMachine(LoopContext):
                 self.events.append(f"{name}: {text_of(answer)}")
             await run_until_idle(iterations)
 
-        return self._line(asked())
+        return self._line(requested())
 
     def then(self, work: Awaitable[object] | Callable[[], object] | None = None) -> list[str]:
         """`work`, and all that follows from it without time passing."""
@@ -98,14 +98,14 @@ class CoordinatorMachine(LoopContext):
         self.run(work)
         found = self.run(self.look())
         events, self.events = self.events, []
-        for name, answer in [one for one in self.pending if one[1].done()]:
+        for name, answer in [entry for entry in self.pending if entry[1].done()]:
             self.pending.remove((name, answer))
             if not answer.cancelled():
                 events.append(f"{name}: {text_of(answer.exception() or answer.result())}")
         events += [f"{key}: {text}" for key, text in found.items() if self._shown.get(key) != text]
         self._shown |= found
-        records = [one for one in self.caplog.records if one.name.startswith(COORDINATORS)]
-        events += dict.fromkeys(one.getMessage() for one in records)
+        records = [record for record in self.caplog.records if record.name.startswith(COORDINATORS)]
+        events += dict.fromkeys(record.getMessage() for record in records)
         self.caplog.clear()
         return ["; ".join(events)]
 
@@ -155,15 +155,15 @@ class CoordinatorMachine(LoopContext):
 
     def do_lag(self, command: Command) -> list[str]:
         """A replica on another broker lags: nothing more is committed."""
-        return self._each(command, lambda one: self.broker.share((1, 2), *one.key))
+        return self._each(command, lambda replica: self.broker.share((1, 2), *replica.key))
 
     def do_shrink(self, command: Command) -> list[str]:
         """That replica leaves the ISR."""
-        return self._each(command, lambda one: self.broker.share((1,), *one.key))
+        return self._each(command, lambda replica: self.broker.share((1,), *replica.key))
 
     def do_alone(self, command: Command) -> list[str]:
         """That replica is removed."""
-        return self._each(command, lambda one: self.broker.unshare(*one.key))
+        return self._each(command, lambda replica: self.broker.unshare(*replica.key))
 
     def do_follow(self, command: Command) -> list[str]:
         """Another broker becomes the leader."""
@@ -186,8 +186,8 @@ class CoordinatorMachine(LoopContext):
 
     def _each(self, command: Command, do: Callable[[Replica], object]) -> list[str]:
         def each() -> None:
-            for place in places_of(command.words):
-                do(self.broker.replica(*place))
+            for topic_partition in places_of(command.words):
+                do(self.broker.replica(*topic_partition))
 
         return self.then(each)
 
@@ -202,7 +202,7 @@ def next_term(replica: Replica, leader: int) -> LeaderAndIsrState:
 
 def places_of(words: Iterable[str]) -> list[tuple[str, int]]:
     """Topics and partitions."""
-    return [(topic, int(index)) for topic, _, index in (one.rpartition("-") for one in words)]
+    return [(topic, int(index)) for topic, _, index in (word.rpartition("-") for word in words)]
 
 
 def contents(log: PartitionLog, high_watermark: int) -> str:
@@ -217,7 +217,7 @@ def contents(log: PartitionLog, high_watermark: int) -> str:
             if batch.is_control_batch:
                 words.append(("abort", "commit")[record.key[3]])
             else:
-                words.append("=".join(text_of(one) for one in (record.key, record.value) if one))
+                words.append("=".join(text_of(data) for data in (record.key, record.value) if data))
     return " ".join(words) or "empty"
 
 

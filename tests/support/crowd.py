@@ -29,8 +29,8 @@ TIMEOUT_S = 60.0
 def allow_open_files() -> None:
     """Room for a crowd, in this process and in the brokers that it starts."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
+    limit = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, limit), hard))
 
 
 def resident_bytes(pid: int) -> int:
@@ -42,27 +42,27 @@ def resident_bytes(pid: int) -> int:
 
 def connect(port: int, *, source: str = HOST, receive_bytes: int = 0) -> socket.socket:
     """A plain connection, from the address `source`."""
-    one = socket.socket()
-    one.settimeout(TIMEOUT_S)
+    connection = socket.socket()
+    connection.settimeout(TIMEOUT_S)
     if receive_bytes:
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
-    one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    one.bind((source, 0))
-    one.connect((HOST, port))
-    return one
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.bind((source, 0))
+    connection.connect((HOST, port))
+    return connection
 
 
-def is_served(one: socket.socket) -> bool:
+def is_served(connection: socket.socket) -> bool:
     """Whether a request is answered; False when the connection is closed instead."""
     try:
-        one.sendall(wire_client.framed(wire_client.encode("ApiVersions", 0, 7)))
-        head = one.recv(8, socket.MSG_WAITALL)
+        connection.sendall(wire_client.framed(wire_client.encode("ApiVersions", 0, 7)))
+        head = connection.recv(8, socket.MSG_WAITALL)
         if len(head) < 8:
             return False
         size: int
         size, correlation_id = struct.unpack(">ii", head)
         assert correlation_id == 7
-        return len(one.recv(size - 4, socket.MSG_WAITALL)) == size - 4
+        return len(connection.recv(size - 4, socket.MSG_WAITALL)) == size - 4
     except ConnectionError:
         return False
 
@@ -92,12 +92,14 @@ class Crowd:
 
     def step(self) -> None:
         """Each writer writes a byte, and the next reader reads a little."""
-        for one in self.writers:
-            one.sendall(b"x")
+        for writer in self.writers:
+            writer.sendall(b"x")
         self._turn += 1
         assert self.readers[self._turn % SLOW_READERS].recv(READ_BYTES), "it was hung up on"
 
     def _open(self, first: bytes = b"") -> socket.socket:
-        one = self._stack.enter_context(connect(self._port, receive_bytes=RECEIVE_BUFFER_BYTES))
-        one.sendall(first)
-        return one
+        connection = self._stack.enter_context(
+            connect(self._port, receive_bytes=RECEIVE_BUFFER_BYTES)
+        )
+        connection.sendall(first)
+        return connection

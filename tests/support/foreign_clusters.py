@@ -48,14 +48,14 @@ class Asked(NamedTuple):
     @classmethod
     def read(cls, request: Mapping[str, Any]) -> Asked:
         """What is asked for; NotApplicableError for what neither side does."""
-        asked = request["asked"]
-        others = [f"{name} {asked[name]}" for name in sorted(asked.keys() - KNOWN)]
+        requested = request["asked"]
+        others = [f"{name} {requested[name]}" for name in sorted(requested.keys() - KNOWN)]
         if others:
             raise NotApplicableError(f"it asks for {', '.join(others)}")
         return cls(
-            asked.get("brokers") or 1,
-            asked.get("serverProperties", {}),
-            asked.get("metadataVersion"),
+            requested.get("brokers") or 1,
+            requested.get("serverProperties", {}),
+            requested.get("metadataVersion"),
             request["metadataVersion"]["name"],
         )
 
@@ -99,8 +99,8 @@ class _Handler(socketserver.StreamRequestHandler):
     def handle(self) -> None:
         server = cast(_Server, self.server)
         try:
-            asked = Asked.read(json.loads(self.rfile.readline()))
-            with server.starter.cluster(asked, server.new_home()) as bootstrap:
+            requested = Asked.read(json.loads(self.rfile.readline()))
+            with server.starter.cluster(requested, server.new_home()) as bootstrap:
                 self._answer(bootstrap=bootstrap)
                 self.rfile.read()  # until the test has ended
             self._answer(closed=True)
@@ -117,26 +117,26 @@ class _Handler(socketserver.StreamRequestHandler):
 
 
 @contextmanager
-def _of_kavka(asked: Asked, home: Path) -> Iterator[str]:
-    if asked.metadata_version is not None:
+def _of_kavka(requested: Asked, home: Path) -> Iterator[str]:
+    if requested.metadata_version is not None:
         raise NotApplicableError(
-            f"it asks for a cluster at metadata.version {asked.metadata_version['level']}, and "
+            f"it asks for a cluster at metadata.version {requested.metadata_version['level']}, and "
             "Kavka's stays at 30"
         )
-    settings = dict(asked.properties)
+    settings = dict(requested.properties)
     if settings.pop(EXPORTER, None) is not None:
         settings["kavka.http.listener"] = f"{HOST}:0"  # where it shows clients' metrics
-    if asked.brokers == 1:
+    if requested.brokers == 1:
         broker = Kavka(home, settings)
         try:
             yield broker.start().bootstrap
         finally:
             finish(broker)
-    elif asked.brokers == kavka_cluster.MEMBERS:
+    elif requested.brokers == kavka_cluster.MEMBERS:
         with kavka_cluster.serving(home, settings) as cluster:
             yield cluster.bootstrap
     else:
-        raise NotApplicableError(f"it asks for {asked.brokers} brokers")
+        raise NotApplicableError(f"it asks for {requested.brokers} brokers")
 
 
 KAVKA: Final = Starter("Kavka", _of_kavka)
@@ -177,21 +177,23 @@ class _Member(_WithTests, KraftBroker):
 
 
 @contextmanager
-def _of_apache_kafka(asked: Asked, home: Path) -> Iterator[str]:
-    if asked.brokers == 1:
-        wanted = asked.metadata_version
-        alone = _Alone(home, asked.properties, asked.latest if wanted is None else wanted["name"])
+def _of_apache_kafka(requested: Asked, home: Path) -> Iterator[str]:
+    if requested.brokers == 1:
+        version = requested.metadata_version
+        alone = _Alone(
+            home, requested.properties, requested.latest if version is None else version["name"]
+        )
         with running([alone]):
             yield alone.bootstrap
-    elif asked.metadata_version is None:
-        first = _WithTests(home / "broker-1", asked.properties)
+    elif requested.metadata_version is None:
+        first = _WithTests(home / "broker-1", requested.properties)
         with running([first]):
             others: list[BrokerProcess] = [
-                _Member(home / f"broker-{number}", asked.properties, number, first)
-                for number in range(2, asked.brokers + 1)
+                _Member(home / f"broker-{number}", requested.properties, number, first)
+                for number in range(2, requested.brokers + 1)
             ]
             with running(others):
-                yield ",".join(one.bootstrap for one in (first, *others))
+                yield ",".join(broker.bootstrap for broker in (first, *others))
     else:
         raise NotApplicableError("several brokers start at the level of a release alone")
 

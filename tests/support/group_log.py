@@ -36,11 +36,11 @@ Topics = Mapping[UUID, str]
 def ranges(numbers: Iterable[int]) -> str:
     """Such as 0-2,5."""
     found: list[list[int]] = []
-    for one in sorted(numbers):
-        if found and found[-1][1] == one - 1:
-            found[-1][1] = one
+    for number in sorted(numbers):
+        if found and found[-1][1] == number - 1:
+            found[-1][1] = number
         else:
-            found.append([one, one])
+            found.append([number, number])
     return ",".join(f"{first}" if first == last else f"{first}-{last}" for first, last in found)
 
 
@@ -54,9 +54,9 @@ def batch(written: Sequence[JournalRecord], names: Names, topics: Topics) -> str
     """A batch, on one line; the three tombstones of a member as one."""
     lines: list[str] = []
     for record in written:
-        one = _record(record, names, topics)
-        lines.append(one)
-        kind, _, member = one.partition(" ")
+        line = _record(record, names, topics)
+        lines.append(line)
+        kind, _, member = line.partition(" ")
         if kind == "-member" and lines[-3:-1] == [f"-current {member}", f"-target {member}"]:
             lines[-3:] = [f"-{member}"]
     if "-group" in lines:
@@ -67,12 +67,12 @@ def batch(written: Sequence[JournalRecord], names: Names, topics: Topics) -> str
 def _shorten_group(lines: list[str]) -> None:
     """All tombstones of a consumer group without regular expressions as one."""
     end = lines.index("-group") + 1
-    members = [one.removeprefix("-member ") for one in lines if one.startswith("-member ")]
+    members = [line.removeprefix("-member ") for line in lines if line.startswith("-member ")]
     all_of_it = [
-        *(f"-current {one}" for one in members),
-        *(f"-target {one}" for one in members),
+        *(f"-current {member}" for member in members),
+        *(f"-target {member}" for member in members),
         "-target epoch",
-        *(f"-member {one}" for one in members),
+        *(f"-member {member}" for member in members),
         "-topics",
         "-group",
     ]
@@ -114,7 +114,7 @@ def _record(record: JournalRecord, names: Names, topics: Topics) -> str:
 
 
 def _subscription(member: ConsumerGroupMember) -> str:
-    said = {
+    fields = {
         "regex": member.regex,
         "instance": member.instance_id,
         "rack": member.rack_id,
@@ -122,9 +122,9 @@ def _subscription(member: ConsumerGroupMember) -> str:
         "client": member.client_id if member.client_id != "c" else None,
         "host": member.client_host if member.client_host != "/127.0.0.1" else None,
         "rebalance": member.rebalance_timeout_ms if member.rebalance_timeout_ms != 60_000 else None,
-        "classic": member.classic and ",".join(one for one, _ in member.classic.protocols),
+        "classic": member.classic and ",".join(name for name, _ in member.classic.protocols),
     }
-    more = "".join(f" {key}={value}" for key, value in said.items() if value is not None)
+    more = "".join(f" {key}={value}" for key, value in fields.items() if value is not None)
     return f"[{','.join(member.topic_names)}]{more}"
 
 
@@ -134,7 +134,7 @@ def _classic_group(record: JournalRecord, names: Names) -> str:
         return "-classic group" if group_id == "g" else f"-classic group {group_id}"
     group = run_at_once(classic_records.decode(record.value))
     assert group is not None
-    members = " ".join(names.get(one.member_id, one.member_id) for one in group.members)
+    members = " ".join(names.get(member.member_id, member.member_id) for member in group.members)
     return f"classic group generation {group.generation} [{members}]"
 
 

@@ -28,17 +28,17 @@ def joining(client: Client, version: int, member_id: str = "", **more: Any) -> a
         "session_timeout_ms": SESSION_MS,
         "member_id": member_id,
         "protocol_type": "consumer",
-        "protocols": [{"name": one.name, "metadata": one.metadata} for one in RANGE],
+        "protocols": [{"name": protocol.name, "metadata": protocol.metadata} for protocol in RANGE],
     }
     if version >= 1:
         values["rebalance_timeout_ms"] = REBALANCE_MS
     return client.send("JoinGroup", version, **{**values, **more})
 
 
-async def answered(asked: asyncio.Future[Any]) -> Any:
+async def answered(answer: asyncio.Future[Any]) -> Any:
     """The answer to a request, which must need no time."""
-    await until(asked.done, "an answer")
-    return asked.result()
+    await until(answer.done, "an answer")
+    return answer.result()
 
 
 async def make_topic(broker: MemoryBroker) -> None:
@@ -60,12 +60,12 @@ def occupy(broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch) -> None:
 async def join(broker: MemoryBroker, version: int = 9, **more: Any) -> Any:
     """Join a group that is empty, in as many rounds as it needs; the answer."""
     await make_topic(broker)
-    asked = joining(broker.client, version, **more)
+    answer = joining(broker.client, version, **more)
     await broker.advance(0)
-    if asked.done() and asked.result().error_code == ErrorCode.MEMBER_ID_REQUIRED:
-        asked = joining(broker.client, version, asked.result().member_id, **more)
+    if answer.done() and answer.result().error_code == ErrorCode.MEMBER_ID_REQUIRED:
+        answer = joining(broker.client, version, answer.result().member_id, **more)
     await broker.advance(DELAY_MS)
-    return await answered(asked)
+    return await answered(answer)
 
 
 async def sync(
@@ -81,7 +81,8 @@ async def sync(
         "generation_id": joined.generation_id,
         "member_id": joined.member_id,
         "assignments": [
-            {"member_id": one, "assignment": part} for one, part in (assignments or {}).items()
+            {"member_id": member_id, "assignment": part}
+            for member_id, part in (assignments or {}).items()
         ],
     }
     if version >= 5:

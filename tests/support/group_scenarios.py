@@ -77,15 +77,15 @@ class GroupScenarios(OffsetKit):
 
     def changes(self) -> Iterator[str]:
         """Responses, batches, and states of groups since the last time."""
-        settled = [one for one in self.waiting if one[1].is_complete]
-        self.waiting = [one for one in self.waiting if not one[1].is_complete]
+        settled = [entry for entry in self.waiting if entry[1].is_complete]
+        self.waiting = [entry for entry in self.waiting if not entry[1].is_complete]
         responses = [
             f"{name}: {future.failure.code.name if future.failure else show(future.response)}"
             for name, future, show in settled
         ]
         batches = self.port.batches[self.seen_batches :]
         self.seen_batches += len(batches)
-        lines = [self._batch(*one) for one in batches]
+        lines = [self._batch(*batch) for batch in batches]
         states = self._new_states()
         if states:
             lines[-1:] = [f"{lines[-1] if lines else ' '} => {states}"]
@@ -107,10 +107,16 @@ class GroupScenarios(OffsetKit):
             for group_id, group in self.shard.state.groups.items()
         }
         changed = {
-            **{one: "gone" for one in before if one not in self.seen_states},
-            **{one: new for one, new in self.seen_states.items() if before.get(one) != new},
+            **{group_id: "gone" for group_id in before if group_id not in self.seen_states},
+            **{
+                group_id: new
+                for group_id, new in self.seen_states.items()
+                if before.get(group_id) != new
+            },
         }
-        return ", ".join(new if one == "g" else f"{one} {new}" for one, new in changed.items())
+        return ", ".join(
+            new if group_id == "g" else f"{group_id} {new}" for group_id, new in changed.items()
+        )
 
     def assert_sound(self) -> None:
         group = self.find_consumer_group()
@@ -124,8 +130,8 @@ class GroupScenarios(OffsetKit):
         """Send a request; its response is shown when it comes."""
         try:
             future = ask()
-        except ApiError as refusal:
-            yield f"{name}: {refusal.code.name}"
+        except ApiError as error:
+            yield f"{name}: {error.code.name}"
             return
         self.waiting.append((name, future, show))
         if future.is_complete:
@@ -191,22 +197,24 @@ class GroupScenarios(OffsetKit):
         instance_id = command.get("instance") or known.instance_id
         try:
             code = self.beat(known.member_id, generation, instance_id)
-        except ApiError as refusal:
-            code = refusal.code
+        except ApiError as error:
+            code = error.code
         yield f"{name}: {code.name}"
 
     @shown
     def do_leave_group(self, command: Command) -> Iterator[str]:
         """LeaveGroup of members, as `name` or `name/instance id`."""
         leaving_members = []
-        for one in command.words:
-            name, _, instance_id = one.partition("/")
+        for word in command.words:
+            name, _, instance_id = word.partition("/")
             member_id = self.classic[name].member_id if name in self.classic else name
             leaving_members.append(LeavingMember(member_id, instance_id or None))
 
         def show(answer: Any) -> str:
-            names = (self.name(one.member_id) or one.group_instance_id for one in answer.members)
-            codes = (ErrorCode(one.error_code).name for one in answer.members)
+            names = (
+                self.name(member.member_id) or member.group_instance_id for member in answer.members
+            )
+            codes = (ErrorCode(member.error_code).name for member in answer.members)
             return " ".join(map("{}={}".format, names, codes))
 
         yield from self.request("LeaveGroup", lambda: self.leave(*leaving_members), show)
@@ -223,9 +231,9 @@ class GroupScenarios(OffsetKit):
         ids = [self.classic[name].member_id for name in names]
         share = 4 // len(names)
         assignments = {
-            one: bytes.fromhex(command.text("assignment"))
+            member_id: bytes.fromhex(command.text("assignment"))
             or embedded_protocol.assignment({"t": range(at * share, (at + 1) * share)}, 1)
-            for at, one in enumerate(ids)
+            for at, member_id in enumerate(ids)
         }
         self.sync_all(ids, assignments)
         list(self.changes())
@@ -287,7 +295,7 @@ class GroupScenarios(OffsetKit):
 
 
 def names_of(command: Command) -> list[str]:
-    return [one for one in command.words if one not in FLAGS]
+    return [word for word in command.words if word not in FLAGS]
 
 
 def _protocols(command: Command, known: ClassicClient | None) -> list[OfferedProtocol]:
@@ -296,17 +304,17 @@ def _protocols(command: Command, known: ClassicClient | None) -> list[OfferedPro
     names = command.list("protocol", known.protocol if known is not None else "range")
     metadata = reading(*command.list("topics", "t"))
     if "owned" in command:
-        owned = [int(one) for one in command.list("owned")]
+        owned = [int(index) for index in command.list("owned")]
         own = b"\0\0\0\1\0\1t" + len(owned).to_bytes(4, "big")
-        own += b"".join(one.to_bytes(4, "big") for one in owned)
+        own += b"".join(index.to_bytes(4, "big") for index in owned)
         metadata = b"\0\1" + metadata[2:-4] + b"\xff\xff\xff\xff" + own
     malformed = command.list("malformed")
-    return [OfferedProtocol(one, b"" if one in malformed else metadata) for one in names]
+    return [OfferedProtocol(name, b"" if name in malformed else metadata) for name in names]
 
 
 def _synced(answer: Any) -> str:
     if answer.error_code:
         return ErrorCode(answer.error_code).name
     found = embedded_protocol.read_assignment(answer.assignment).partitions
-    own = (f"{topic}:{group_log.ranges(one)}" for topic, one in sorted(found.items()))
+    own = (f"{topic}:{group_log.ranges(indexes)}" for topic, indexes in sorted(found.items()))
     return f"assignment {' '.join(own) or 'nothing'}"

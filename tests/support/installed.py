@@ -14,7 +14,7 @@ from support.java import missing
 from support.paths import CACHE
 
 PROGRAMS: Mapping[str, installing.Toolchain] = {
-    one.program: one for one in (installing.NODE, installing.NPM, installing.GO)
+    toolchain.program: toolchain for toolchain in (installing.NODE, installing.NPM, installing.GO)
 }
 
 

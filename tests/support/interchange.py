@@ -234,9 +234,9 @@ def write_transactions(broker: BrokerProcess) -> None:
                 partition=number % PARTITIONS,
                 timestamp=began_ms + 100 * round_number + number,
             )
-        place = TopicPartition("codec.none", 0, 1 + round_number)
+        topic_partition = TopicPartition("codec.none", 0, 1 + round_number)
         group = groups[name].consumer_group_metadata()
-        producer.send_offsets_to_transaction([place], group, WITHIN_S)
+        producer.send_offsets_to_transaction([topic_partition], group, WITHIN_S)
         assert producer.flush(WITHIN_S) == 0
 
     for round_number in range(ROUNDS):
@@ -280,8 +280,10 @@ def commit_offsets(
     """A group's offsets, for the log of the group coordinator."""
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": group})
     try:
-        places = [TopicPartition("codec.none", index, offset) for index in range(PARTITIONS)]
-        consumer.commit(offsets=places, asynchronous=False)
+        topic_partitions = [
+            TopicPartition("codec.none", index, offset) for index in range(PARTITIONS)
+        ]
+        consumer.commit(offsets=topic_partitions, asynchronous=False)
     finally:
         consumer.close()
 
@@ -292,22 +294,29 @@ def committed_offsets(broker: BrokerProcess) -> dict[str, dict[Place, int]]:
     listed = admin.list_consumer_groups(request_timeout=WITHIN_S).result(WITHIN_S)
     assert not listed.errors, listed.errors
     found: dict[str, dict[Place, int]] = {}
-    for group in sorted(one.group_id for one in listed.valid):
-        asked = [ConsumerGroupTopicPartitions(group)]
-        [answer] = admin.list_consumer_group_offsets(asked, request_timeout=WITHIN_S).values()
-        places = answer.result(WITHIN_S).topic_partitions
-        if places:  # a group without any is there only as long as its coordinator remembers
-            found[group] = {(place.topic, place.partition): place.offset for place in places}
+    for group in sorted(listing.group_id for listing in listed.valid):
+        requests = [ConsumerGroupTopicPartitions(group)]
+        [answer] = admin.list_consumer_group_offsets(requests, request_timeout=WITHIN_S).values()
+        topic_partitions = answer.result(WITHIN_S).topic_partitions
+        if (
+            topic_partitions
+        ):  # a group without any is there only as long as its coordinator remembers
+            found[group] = {
+                (topic_partition.topic, topic_partition.partition): topic_partition.offset
+                for topic_partition in topic_partitions
+            }
     return found
 
 
 def wait_for_cleaning(stage: Stage, broker: BrokerProcess, topic: str) -> None:
     """Until `broker` has compacted most of partition 0 of `topic`; it is not compacted again."""
-    place = f"{topic} 0 "
+    prefix = f"{topic} 0 "
 
     def upto() -> int:
         lines = stage.checkpoint("cleaner-offset-checkpoint").splitlines()
-        return max((int(line[len(place) :]) for line in lines if line.startswith(place)), default=0)
+        return max(
+            (int(line[len(prefix) :]) for line in lines if line.startswith(prefix)), default=0
+        )
 
     eventually(
         lambda: upto() >= CLEANED_UPTO,
@@ -329,11 +338,11 @@ def alter(broker: BrokerProcess, kind: ConfigResource.Type, name: str, key: str,
 
 def configure_brokers(broker: BrokerProcess) -> None:
     """Settings for this broker, and for all; returns when it shows them."""
-    wanted = {"log.retention.ms": "900000001", "log.segment.delete.delay.ms": "50001"}
-    for name, (key, value) in zip((BROKER_ID, ""), wanted.items(), strict=True):
+    configs = {"log.retention.ms": "900000001", "log.segment.delete.delay.ms": "50001"}
+    for name, (key, value) in zip((BROKER_ID, ""), configs.items(), strict=True):
         alter(broker, ConfigResource.Type.BROKER, name, key, value)
     eventually(
-        lambda: wanted.items() <= broker_configs(broker).items(),
+        lambda: configs.items() <= broker_configs(broker).items(),
         within_s=WITHIN_S,
         what="the broker has heard of its settings",
     )
@@ -395,8 +404,8 @@ def assert_same(found: Shown, expected: Shown) -> None:
 def assert_same_records(found: Records, expected: Records) -> None:
     assert sorted(found) == sorted(expected)
     for place, records in expected.items():
-        for one, other in zip(found[place], records, strict=False):
-            assert one == other, place
+        for record, expected_record in zip(found[place], records, strict=False):
+            assert record == expected_record, place
         assert len(found[place]) == len(records), place
 
 
@@ -413,15 +422,17 @@ def assert_grown(found: Records, before: Records, more: Mapping[str, int]) -> No
 
 def producers(broker: BrokerProcess, places: list[Place]) -> dict[Place, list[dict[str, Any]]]:
     """As DescribeProducers returns them, in the order of their ids."""
-    asked = [{"name": topic, "partition_indexes": [index]} for topic, index in places]
+    topics = [{"name": topic, "partition_indexes": [index]} for topic, index in places]
     with RawConnection(HOST, broker.port) as connection:
-        answer = connection.request("DescribeProducers", 0, topics=asked)
+        answer = connection.request("DescribeProducers", 0, topics=topics)
     found = {}
     for topic in answer["topics"]:
-        for one in topic["partitions"]:
-            assert one["error_code"] == 0, (topic["name"], one)
-            known = sorted(one["active_producers"], key=lambda state: int(state["producer_id"]))
-            found[topic["name"], one["partition_index"]] = known
+        for partition in topic["partitions"]:
+            assert partition["error_code"] == 0, (topic["name"], partition)
+            known = sorted(
+                partition["active_producers"], key=lambda state: int(state["producer_id"])
+            )
+            found[topic["name"], partition["partition_index"]] = known
     return found
 
 
@@ -498,8 +509,8 @@ def described(broker: BrokerProcess) -> dict[str, tuple[str, int, dict[str, str]
 def broker_configs(broker: BrokerProcess) -> dict[str, str]:
     """Those that `configure_brokers` and the like have made."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    asked = ConfigResource(ConfigResource.Type.BROKER, BROKER_ID)
-    entries = admin.describe_configs([asked])[asked].result(WITHIN_S).values()
+    resource = ConfigResource(ConfigResource.Type.BROKER, BROKER_ID)
+    entries = admin.describe_configs([resource])[resource].result(WITHIN_S).values()
     dynamic = (ConfigSource.DYNAMIC_BROKER_CONFIG, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)
     sources = [source.value for source in dynamic]
     return {entry.name: entry.value for entry in entries if entry.source in sources}

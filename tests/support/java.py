@@ -111,10 +111,10 @@ def program(name: str) -> str:
     """Path of `java` (new enough) or `mvn`; without it the test is skipped."""
     path = find(name) or missing(INSTALL[name])
     if name == "java":
-        said = version(path)
-        number = re.search(r'version "(\d+)', said)
+        output = version(path)
+        number = re.search(r'version "(\d+)', output)
         if number is None or int(number[1]) < JAVA_VERSION_MIN:
-            missing(f"{INSTALL[name]}; found {said.splitlines()[:1]}")
+            missing(f"{INSTALL[name]}; found {output.splitlines()[:1]}")
     return path
 
 
@@ -218,7 +218,11 @@ def run_all(runs: Sequence[Run]) -> list[Finished]:
     """Run tools, a few at once; results in the order of `runs`."""
     kafka_libs()
     with ThreadPoolExecutor(TOOLS_AT_ONCE) as pool:
-        return list(pool.map(lambda one: run(one.tool, *one.arguments, stdin=one.stdin), runs))
+        return list(
+            pool.map(
+                lambda tool_run: run(tool_run.tool, *tool_run.arguments, stdin=tool_run.stdin), runs
+            )
+        )
 
 
 def environment() -> Mapping[str, str]:

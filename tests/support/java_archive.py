@@ -27,8 +27,8 @@ BROKERS: Final[Mapping[str, type[ApacheKafka] | type[ApacheKafka39]]] = {
 
 def make(project: str) -> None:
     """Make the archive of one project: whole or not at all."""
-    wanted = java.archive(project)
-    with tempfile.TemporaryDirectory(dir=wanted.parent) as scratch:
+    archive = java.archive(project)
+    with tempfile.TemporaryDirectory(dir=archive.parent) as scratch:
         left = Path(scratch) / "classes.jsa"
         broker = BROKERS[project](Path(scratch))
         broker.more_options = [f"-XX:ArchiveClassesAtExit={left}"]
@@ -36,7 +36,7 @@ def make(project: str) -> None:
             broker.start().stop(within_s=STOP_WITHIN_S)
         finally:
             broker.close()
-        left.rename(wanted)
+        left.rename(archive)
 
 
 def main() -> int:

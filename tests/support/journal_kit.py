@@ -77,7 +77,7 @@ class JournalKit(ABC, Generic[M]):
     def replay(self, shard: M) -> None:
         """Replay the log into a machine."""
         appended = self.appended
-        shard.replay([one.key for one in appended], [one.value for one in appended])
+        shard.replay([record.key for record in appended], [record.value for record in appended])
 
     @property
     def appended(self) -> list[JournalRecord]:

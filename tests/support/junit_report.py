@@ -23,7 +23,7 @@ class Case(NamedTuple):
 
 def cases(report: Path) -> list[Case]:
     """The tests of a report, in its order."""
-    return [_case(one) for one in ElementTree.parse(report).getroot().iter("testcase")]
+    return [_case(element) for element in ElementTree.parse(report).getroot().iter("testcase")]
 
 
 def _case(test: ElementTree.Element) -> Case:

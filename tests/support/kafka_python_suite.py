@@ -45,8 +45,8 @@ SUITE_TIMEOUT_S: Final = 900
 @cache
 def sources() -> Path:
     """Directory of kafka-python's sources and tests, downloaded when it isn't there yet."""
-    pinned, wanted = REQUIREMENTS.read_text(), version("kafka-python")
-    assert f"kafka-python=={wanted} " in pinned, f"{REQUIREMENTS.name} has another version"
+    pinned, required = REQUIREMENTS.read_text(), version("kafka-python")
+    assert f"kafka-python=={required} " in pinned, f"{REQUIREMENTS.name} has another version"
     return installed.once("kafka-python", [REQUIREMENTS, SERVICE], _download)
 
 

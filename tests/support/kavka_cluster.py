@@ -93,7 +93,7 @@ class ProcessCluster(ABC):
 
     def tail(self) -> str:
         """The last that each has printed."""
-        return "\n".join(f"--- {one.home.name}\n{one.tail()}" for one in self.members)
+        return "\n".join(f"--- {member.home.name}\n{member.tail()}" for member in self.members)
 
 
 class KavkaCluster(ProcessCluster):
@@ -160,9 +160,9 @@ def await_in_sync(
 
     def lagging() -> list[str]:
         return [
-            f"{address} says that {one}"
+            f"{address} says that {complaint}"
             for address in addresses
-            for one in _lagging(int(address.rpartition(":")[2]), len(addresses))
+            for complaint in _lagging(int(address.rpartition(":")[2]), len(addresses))
         ]
 
     eventually(
@@ -182,9 +182,10 @@ def _lagging(port: int, brokers: int) -> list[str]:
     if len(known["brokers"]) < brokers:  # one that has just started knows nothing yet
         return [f"{len(known['brokers'])} brokers are registered"]
     return [
-        f"{topic['name']}-{one['partition_index']} is led by {one['leader_id']},"
-        f" {one['isr_nodes']} are in sync"
+        f"{topic['name']}-{partition['partition_index']} is led by {partition['leader_id']},"
+        f" {partition['isr_nodes']} are in sync"
         for topic in known["topics"]
-        for one in topic["partitions"]
-        if len(one["isr_nodes"]) < len(one["replica_nodes"]) or one["leader_id"] < 0
+        for partition in topic["partitions"]
+        if len(partition["isr_nodes"]) < len(partition["replica_nodes"])
+        or partition["leader_id"] < 0
     ]

@@ -48,8 +48,8 @@ def serving(
     first = ApacheKafka(homes[0], settings_of(homes[0]))
     with running([first]):
         others = [
-            KraftBroker(one, settings_of(one), number, first)
-            for number, one in enumerate(homes[1:], 2)
+            KraftBroker(home, settings_of(home), number, first)
+            for number, home in enumerate(homes[1:], 2)
         ]
         with running(others):
             yield [first, *others]

@@ -158,10 +158,10 @@ class LogLife(RuleBasedStateMachine):
         added = by_offset(adds)
         taken = set(loses)
         cut = self.power_cut is not None
-        kept = {o: one for o, one in self.seen.items() if not cut or o < self.durable}
+        kept = {o: record for o, record in self.seen.items() if not cut or o < self.durable}
         may_have_holes = cut and self.compacts
         expected = Expected(
-            {o: one for o, one in kept.items() if o not in taken},
+            {o: record for o, record in kept.items() if o not in taken},
             together(self.gone, self.seen, added),
             self.history.end + 1 if may_have_holes else self.dense_from,
         )
@@ -263,7 +263,7 @@ class LogLife(RuleBasedStateMachine):
 
     def look_at_producers(self) -> None:
         """Each producer goes on where it stopped, as long as its last batch is there."""
-        states = {one.producer_id: one for one in self.log.producers}
+        states = {state.producer_id: state for state in self.log.producers}
         for producer in (IDEMPOTENT, *TRANSACTIONAL):
             last = self.history.last_of(producer)
             state = states.get(producer)
@@ -279,6 +279,6 @@ class LogLife(RuleBasedStateMachine):
                 # where it was, should an older snapshot show up again
                 self.resumed[producer] = -1
                 self.history.batches = [
-                    one._replace(producer=FORGOTTEN) if one.producer == producer else one
-                    for one in self.history.batches
+                    batch._replace(producer=FORGOTTEN) if batch.producer == producer else batch
+                    for batch in self.history.batches
                 ]

@@ -63,7 +63,7 @@ class History:
 
     def records(self) -> dict[int, Keyed]:
         """All records by offset."""
-        return {one.offset: one for batch in self.batches for one in batch.records}
+        return {record.offset: record for batch in self.batches for record in batch.records}
 
     def last_of(self, producer: int) -> Batch | None:
         """A producer's last batch with records."""
@@ -106,9 +106,9 @@ class History:
         """Offsets of the records of transactions that were aborted."""
         aborted = [t for t in self.ended_transactions() if t.kind == ABORT]
         return {
-            one.offset
+            record.offset
             for batch in self.batches
-            for one in batch.records
+            for record in batch.records
             if batch.transactional
             and any(
                 t.producer == batch.producer and t.first <= batch.first < t.marker for t in aborted
@@ -131,26 +131,27 @@ def assert_compacted(
     """
     aborted = history.aborted_records()
     last: dict[bytes | None, int] = {}
-    for one in before:
-        if first_dirty <= one.offset < end and one.offset not in aborted:
-            last[one.key] = one.offset
+    for record in before:
+        if first_dirty <= record.offset < end and record.offset not in aborted:
+            last[record.key] = record.offset
     worthless = {
-        one.offset
-        for one in before
-        if one.offset < end and (one.offset in aborted or last.get(one.key, -1) > one.offset)
+        record.offset
+        for record in before
+        if record.offset < end
+        and (record.offset in aborted or last.get(record.key, -1) > record.offset)
     }
-    left = {one.offset for one in after}
+    left = {record.offset for record in after}
     assert not left & worthless, f"left: {sorted(left & worthless)[:5]}"
-    kept = [one for one in before if one.offset not in worthless]
+    kept = [record for record in before if record.offset not in worthless]
     missing = [
-        one.offset
-        for one in kept
-        if one.offset not in left
-        and one.offset not in aborted  # they go from all of a segment, or not yet
-        and (one.value is not None or one.offset >= end)
+        record.offset
+        for record in kept
+        if record.offset not in left
+        and record.offset not in aborted  # they go from all of a segment, or not yet
+        and (record.value is not None or record.offset >= end)
     ]
     assert not missing, f"gone: {missing[:5]}"
-    assert list(after) == [one for one in kept if one.offset in left]
+    assert list(after) == [record for record in kept if record.offset in left]
 
 
 @dataclass
@@ -169,12 +170,12 @@ class Expected:
 
     def check(self, found: Sequence[Keyed]) -> None:
         """AssertionError, with what is wrong."""
-        there = {one.offset: one for one in found}
+        there = {record.offset: record for record in found}
         assert len(there) == len(found), "an offset twice"
-        assert [one.offset for one in found] == sorted(there), "not in order"
-        lost = [offset for offset, one in self.must.items() if there.get(offset) != one]
+        assert [record.offset for record in found] == sorted(there), "not in order"
+        lost = [offset for offset, record in self.must.items() if there.get(offset) != record]
         assert not lost, f"lost: {lost[:5]}"
-        wrong = [one for one in found if one not in self.may.get(one.offset, ())]
+        wrong = [record for record in found if record not in self.may.get(record.offset, ())]
         assert not wrong, f"never written, or otherwise: {wrong[:3]}"
         if found:
             begin = max(self.dense_from, found[0].offset)
@@ -186,11 +187,11 @@ def together(*parts: Mapping[int, Keyed]) -> dict[int, list[Keyed]]:
     """All records of all parts, by their offsets."""
     found: dict[int, list[Keyed]] = {}
     for part in parts:
-        for offset, one in part.items():
-            found.setdefault(offset, []).append(one)
+        for offset, record in part.items():
+            found.setdefault(offset, []).append(record)
     return found
 
 
 def by_offset(records: Iterable[Keyed]) -> dict[int, Keyed]:
     """The records by their offsets."""
-    return {one.offset: one for one in records}
+    return {record.offset: record for record in records}

@@ -37,7 +37,7 @@ def ranges(offsets: list[int]) -> str:
     """`0-3 5`."""
     runs = groupby(enumerate(offsets), key=lambda pair: pair[1] - pair[0])
     bounds = [[offset for _, offset in run] for _, run in runs]
-    return " ".join(str(one[0]) if len(one) == 1 else f"{one[0]}-{one[-1]}" for one in bounds)
+    return " ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in bounds)
 
 
 def settings_of(command: Command) -> LogSettings:
@@ -88,11 +88,14 @@ class LogMachine:
             "aborted": ", ".join(aborted),
         }
         shown = {name: f"{name} {value or 'none'}" for name, value in state.items()}
-        for one in log.producers:
-            shown[f"producer {one.producer_id}"] = (
-                f"producer {one.producer_id}/{one.epoch}/{one.last_sequence}"
-                + (f" in a transaction from {one.txn_first_offset}" * (one.txn_first_offset >= 0))
-                + (f" coordinator {one.coordinator_epoch}" * (one.coordinator_epoch >= 0))
+        for producer in log.producers:
+            shown[f"producer {producer.producer_id}"] = (
+                f"producer {producer.producer_id}/{producer.epoch}/{producer.last_sequence}"
+                + (
+                    f" in a transaction from {producer.txn_first_offset}"
+                    * (producer.txn_first_offset >= 0)
+                )
+                + (f" coordinator {producer.coordinator_epoch}" * (producer.coordinator_epoch >= 0))
             )
         return shown
 
@@ -131,7 +134,7 @@ class LogMachine:
         yield from self._append(command, transactional=True)
 
     def _append(self, command: Command, *, transactional: bool) -> Iterator[str]:
-        values = [None if one == "-" else one.encode() for one in command.words]
+        values = [None if word == "-" else word.encode() for word in command.words]
         values = values or [b"v"] * command.number("records", 1)
         if size := command.number("size"):
             values = [bytes(size)]
@@ -201,10 +204,12 @@ class LogMachine:
             yield str(refused)
             return
         if "values" in command.words:
-            texts = ("-" if one.value is None else one.value.decode() for one in records)
-            yield " ".join(f"{one.offset}:{text}" for one, text in zip(records, texts, strict=True))
+            texts = ("-" if record.value is None else record.value.decode() for record in records)
+            yield " ".join(
+                f"{record.offset}:{text}" for record, text in zip(records, texts, strict=True)
+            )
         else:
-            yield ranges([one.offset for one in records]) or "nothing"
+            yield ranges([record.offset for record in records]) or "nothing"
 
     def do_fetch(self, command: Command) -> Iterator[str]:
         """One read: the offset of its first batch, and the offsets of its records."""
@@ -216,7 +221,7 @@ class LogMachine:
         if found is None:
             yield "nothing"
         else:
-            yield ranges([one.offset for one in logs.parse(logs.bytes_of(found))])
+            yield ranges([record.offset for record in logs.parse(logs.bytes_of(found))])
 
     def do_find_time(self, command: Command) -> Iterator[str]:
         """The first batch at or after each of these times; of the greatest time for `max`."""
@@ -225,8 +230,8 @@ class LogMachine:
             if word == "max":
                 found = log.batch_of_max_timestamp()
             else:
-                wanted = TIMESTAMP + duration_ms(word)
-                found = log.batch_for_timestamp(wanted, from_offset=command.number("from"))
+                timestamp = TIMESTAMP + duration_ms(word)
+                found = log.batch_for_timestamp(timestamp, from_offset=command.number("from"))
             yield f"{word}: {'none' if found is None else found.base_offset}"
 
     def do_epoch_end(self, command: Command) -> Iterator[str]:

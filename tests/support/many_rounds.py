@@ -40,7 +40,7 @@ def left_behind() -> dict[str, int]:
     return {
         "threads": threading.active_count(),
         "open files": len(os.listdir("/proc/self/fd")),
-        "brokers": sum(type(one).__name__ == "Instance" for one in gc.get_objects()),
+        "brokers": sum(type(item).__name__ == "Instance" for item in gc.get_objects()),
         "memory": pages * os.sysconf("SC_PAGE_SIZE"),
     }
 

@@ -270,7 +270,7 @@ class MemoryBroker:
 
     def connect(self, listener: str = "PLAINTEXT", host: str = CLIENT_HOST) -> Client:
         """Another connection, from the address `host`."""
-        names = [one.name for one in self.settings.listeners]
+        names = [configured.name for configured in self.settings.listeners]
         ports = [port for port in self.network.ports if port != self.instance.http_port]
         return self.network.client(ports[names.index(listener)], host)
 
@@ -328,7 +328,7 @@ class MemoryBroker:
         while True:
             answer = await self.fetch(offset, topic, partition)
             assert answer.error_code == NO_ERROR, answer
-            records = [one for one in parse(bytes(answer.records)) if one.offset >= offset]
+            records = [record for record in parse(bytes(answer.records)) if record.offset >= offset]
             if not records:
                 return found
             found += records
@@ -345,7 +345,7 @@ class MemoryBroker:
         current_leader_epoch: int = -1,
     ) -> Any:
         """ListOffsets of one partition; its answer."""
-        asked = {
+        requested = {
             "partition_index": partition,
             "current_leader_epoch": current_leader_epoch,
             "timestamp": timestamp,
@@ -355,7 +355,7 @@ class MemoryBroker:
             version,
             replica_id=-1,
             isolation_level=isolation_level,
-            topics=[{"name": topic, "partitions": [asked]}],
+            topics=[{"name": topic, "partitions": [requested]}],
         )
         return answer.topics[0].partitions[0]
 
@@ -399,7 +399,7 @@ class MemoryBroker:
 
     def replica(self, topic: str = "t", partition: int = 0) -> Replica:
         """One of them."""
-        return next(one for one in self.replicas() if one.key == (topic, partition))
+        return next(replica for replica in self.replicas() if replica.key == (topic, partition))
 
 
 def producing(

@@ -162,7 +162,7 @@ class MemoryTransport(asyncio.Transport):
             self._client.ended()
 
 
-class _Asked(NamedTuple):
+class _SentRequest(NamedTuple):
     """A request whose answer is awaited."""
 
     name: str
@@ -178,7 +178,7 @@ class Client:
         self.host = host
         self._early = bytearray()
         self._stream = bytearray()
-        self._asked: deque[_Asked] = deque()
+        self._unanswered: deque[_SentRequest] = deque()
         self._correlation_id = 0
         self.frames: list[bytes] = []
         """Answers to bytes that were sent as they are."""
@@ -204,7 +204,7 @@ class Client:
         if self.is_closed:
             answer.set_exception(Closed())
             return answer
-        self._asked.append(_Asked(name, version, self._correlation_id, answer))
+        self._unanswered.append(_SentRequest(name, version, self._correlation_id, answer))
         self.send_frame(wire_client.encode(name, version, self._correlation_id, **values))
         return answer
 
@@ -256,23 +256,23 @@ class Client:
             self._answer(frame)
 
     def _answer(self, frame: bytes) -> None:
-        if not self._asked:
+        if not self._unanswered:
             self.frames.append(frame)
             return
-        asked = self._asked.popleft()
+        request = self._unanswered.popleft()
         try:
-            correlation_id, message = wire_client.decode(asked.name, asked.version, frame)
-            assert correlation_id == asked.correlation_id, "answers come in order"
+            correlation_id, message = wire_client.decode(request.name, request.version, frame)
+            assert correlation_id == request.correlation_id, "answers come in order"
         except Exception as failure:
-            asked.answer.set_exception(failure)
+            request.answer.set_exception(failure)
         else:
-            asked.answer.set_result(message)
+            request.answer.set_result(message)
 
     def ended(self) -> None:
         """The connection is over."""
         self.is_closed = True
-        while self._asked:
-            answer = self._asked.popleft().answer
+        while self._unanswered:
+            answer = self._unanswered.popleft().answer
             if not answer.done():
                 answer.set_exception(Closed())
 

@@ -70,9 +70,9 @@ class Transactor:
         """Add partitions, as older producers do before they write."""
         answer = await self.client.ask("AddPartitionsToTxn", 3, **self.adding(*places))
         return [
-            Code(one.partition_error_code)
+            Code(partition.partition_error_code)
             for topic in answer.results_by_topic_v3_and_below
-            for one in topic.results_by_partition
+            for partition in topic.results_by_partition
         ]
 
     def adding(self, *places: tuple[str, int]) -> dict[str, Any]:
@@ -159,13 +159,13 @@ def outcomes(answer: Any) -> list[Outcome]:
     """Of an answer to Produce."""
     return [
         Outcome(
-            Code(one.error_code),
-            one.base_offset,
-            getattr(one, "error_message", None),
-            one.log_start_offset,
+            Code(partition.error_code),
+            partition.base_offset,
+            getattr(partition, "error_message", None),
+            partition.log_start_offset,
         )
         for topic in answer.responses
-        for one in topic.partition_responses
+        for partition in topic.partition_responses
     ]
 
 
@@ -173,7 +173,7 @@ def values_of(answer: Any) -> list[bytes]:
     """The values of records in an answer to Fetch of one partition that are not of aborted
     transactions, as a consumer sorts them out."""
     aborted = sorted(
-        (one.first_offset, one.producer_id) for one in answer.aborted_transactions or ()
+        (txn.first_offset, txn.producer_id) for txn in answer.aborted_transactions or ()
     )
     gone: set[int] = set()
     values: list[bytes] = []
@@ -233,10 +233,10 @@ async def write_markers(
     }
     answer = await broker.connect().ask("WriteTxnMarkers", version, markers=[marker])
     return [
-        Code(one.error_code)
+        Code(partition.error_code)
         for found in answer.markers
         for topic in found.topics
-        for one in topic.partitions
+        for partition in topic.partitions
     ]
 
 

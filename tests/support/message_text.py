@@ -116,7 +116,7 @@ class Names:
 
 def key_field(struct: Any) -> str | None:
     """The field that a struct is named by."""
-    fields = [one.name for one in struct._fields]
+    fields = [field.name for field in struct._fields]
     return next((name for name in KEYS if name in fields), None)
 
 
@@ -125,12 +125,12 @@ def key_field(struct: Any) -> str | None:
 
 class _Reader:
     def __init__(self, text: str, names: Names) -> None:
-        self._tokens = [one.group(1).strip() for one in _TOKEN.finditer(text)]
+        self._tokens = [match.group(1).strip() for match in _TOKEN.finditer(text)]
         self._names = names
 
     def fields(self, struct: Any, end: str = "") -> dict[str, Any]:
         """`name: value, ...` up to `end`."""
-        by_name = {one.name: one for one in struct._fields}
+        by_name = {field.name: field for field in struct._fields}
         found: dict[str, Any] = {}
         while self._tokens and self._tokens[0] != end:
             name, colon, rest = self._tokens.pop(0).partition(":")
@@ -166,7 +166,7 @@ class _Reader:
         if self._tokens[0] != "{":
             name = key_field(field)
             assert name is not None, f"{field.name} has no key field"
-            by_name = {one.name: one for one in field._fields}
+            by_name = {subfield.name: subfield for subfield in field._fields}
             found[name] = self._scalar(by_name[name])
         if self._skip("{"):
             found |= self.fields(field, "}")
@@ -222,7 +222,7 @@ def _flat(part: Part) -> str:
     if isinstance(part, str):
         return part
     head, inside = part
-    return f"{head}{', '.join(_flat(one) for one in inside)}{_CLOSING[head[-1]]}"
+    return f"{head}{', '.join(_flat(inner) for inner in inside)}{_CLOSING[head[-1]]}"
 
 
 def _filled(parts: list[Part]) -> Iterator[str]:
@@ -256,9 +256,9 @@ def _block(part: Part) -> Iterator[str]:
         yield from rest
         return
     yield name
-    of_structs = any(not isinstance(one, str) for one in inside)
+    of_structs = any(not isinstance(inner, str) for inner in inside)
     one_by_one = head.endswith("[") and of_structs
-    for lines in map(_filled, [[one] for one in inside] if one_by_one else [inside]):
+    for lines in map(_filled, [[inner] for inner in inside] if one_by_one else [inside]):
         yield from (f"  {line}" for line in lines)
 
 
@@ -283,7 +283,7 @@ def _named(field: Any, value: Any, names: Names) -> Part:
     if field.name == "error_message":
         return _scalar(field, value, names)
     if isinstance(value, list | tuple):
-        return f"{field.name}: [", [_item(field.array_of, one, names) for one in value]
+        return f"{field.name}: [", [_item(field.array_of, element, names) for element in value]
     item = _item(field, value, names)
     return (
         f"{field.name}: {item}" if isinstance(item, str) else (f"{field.name}: {item[0]}", item[1])
@@ -294,7 +294,7 @@ def _item(field: Any, value: Any, names: Names) -> Part:
     if value is None or not field._fields:
         return _scalar(field, value, names)
     key = key_field(field)
-    by_name: Mapping[str, Any] = {one.name: one for one in field._fields}
+    by_name: Mapping[str, Any] = {subfield.name: subfield for subfield in field._fields}
     head = ""
     if key is not None and getattr(value, key) is not None:
         head = _scalar(by_name[key], getattr(value, key), names)
@@ -315,7 +315,9 @@ def _scalar(field: Any, value: Any, names: Names) -> str:
     if field.name == "cluster_id":
         return "some"
     if field.name.endswith("authorized_operations"):
-        return "+".join(one.name for one in Operation if value >> one & 1) or "none"
+        return (
+            "+".join(operation.name for operation in Operation if value >> operation & 1) or "none"
+        )
     if field.name.endswith("error_code"):
         return ErrorCode(value).name
     if kind == "records":
@@ -334,5 +336,5 @@ def _scalar(field: Any, value: Any, names: Names) -> str:
 
 
 def _records(data: bytes) -> str:
-    offsets = [one.offset for one in parse(data)]
+    offsets = [record.offset for record in parse(data)]
     return f"offsets {offsets[0]}-{offsets[-1]}" if offsets else "none"

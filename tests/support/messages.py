@@ -75,7 +75,7 @@ def _item(field: Any, version: int, rnd: Random) -> Any:
 
 
 def _all_default(struct: Any, found: Values) -> bool:
-    return all(found.get(one.name, one.default) == one.default for one in struct._fields)
+    return all(found.get(field.name, field.default) == field.default for field in struct._fields)
 
 
 def _scalar(kind: str, rnd: Random) -> Any:
@@ -111,8 +111,8 @@ def as_answer(made: type, struct: Any, found: Values) -> Any:
     """Kavka's own answer object (`made`) of these values."""
     inner = nested(made)
 
-    def make(one: Any, part: Values) -> Any:
-        return as_answer(inner[field.name], one, part)
+    def make(inner_struct: Any, part: Values) -> Any:
+        return as_answer(inner[field.name], inner_struct, part)
 
     given: dict[str, Any] = {}
     required = _required(made)
@@ -125,7 +125,7 @@ def as_answer(made: type, struct: Any, found: Values) -> Any:
 @cache
 def _required(made: type) -> frozenset[str]:
     arguments = signature(made).parameters.values()
-    return frozenset(one.name for one in arguments if one.default is one.empty)
+    return frozenset(argument.name for argument in arguments if argument.default is argument.empty)
 
 
 def is_message(made: object) -> bool:
@@ -145,7 +145,7 @@ def _message_in(hint: Any) -> type | None:
     if isinstance(hint, type) and is_message(hint):
         return hint
     inner = (_message_in(part) for part in get_args(hint))
-    return next((one for one in inner if one is not None), None)
+    return next((found for found in inner if found is not None), None)
 
 
 def for_library(answer: Any) -> Any:
@@ -154,7 +154,7 @@ def for_library(answer: Any) -> Any:
         given = {name: for_library(getattr(answer, name)) for name in answer.__match_args__}
         return SimpleNamespace(**given)
     if isinstance(answer, list | tuple):
-        return [for_library(one) for one in answer]
+        return [for_library(item) for item in answer]
     return answer
 
 
@@ -175,13 +175,13 @@ def differences(struct: Any, found: Values, message: Any, path: str = "") -> Ite
 
 
 def _inner_differences(struct: Any, found: Any, value: Any, path: str) -> Iterator[str]:
-    wanted: Sequence[Values] = found if isinstance(found, list) else [found]
+    expected: Sequence[Values] = found if isinstance(found, list) else [found]
     got = value if isinstance(found, list) else [value]
-    if got is None or len(wanted) != len(got):
-        yield f"{path}: {got!r} instead of {len(wanted)} items"
+    if got is None or len(expected) != len(got):
+        yield f"{path}: {got!r} instead of {len(expected)} items"
         return
-    for index, (one, item) in enumerate(zip(wanted, got, strict=True)):
-        yield from differences(struct, one, item, f"{path}[{index}]")
+    for index, (expected_item, item) in enumerate(zip(expected, got, strict=True)):
+        yield from differences(struct, expected_item, item, f"{path}[{index}]")
 
 
 def _plain(value: Any) -> Any:

@@ -151,7 +151,7 @@ class MixedCluster:
     def tail(self) -> str:
         """The last that each has printed."""
         return "\n".join(
-            f"--- {one.process.home.name}\n{one.process.tail()}" for one in self.members
+            f"--- {member.process.home.name}\n{member.process.tail()}" for member in self.members
         )
 
     def _start(self, member: Member, kind: str) -> None:

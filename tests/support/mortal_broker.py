@@ -60,7 +60,7 @@ class MortalBroker(MemoryBroker):
         """The end of what has died. `power`: it was a power cut, with `chance` as `MemFs.crash`
         has it."""
         self.tasks.failures[:] = [
-            one for one in self.tasks.failures if not isinstance(one, Died | Closed)
+            failure for failure in self.tasks.failures if not isinstance(failure, Died | Closed)
         ]
         await self.die()
         if power:
@@ -91,15 +91,15 @@ class MortalBroker(MemoryBroker):
         for _ in range(RETRIES_MAX):
             if self.is_dead:
                 return None
-            asked = self.client.send(request.name, request.version, **request.values)
+            future = self.client.send(request.name, request.version, **request.values)
             for _ in range(TURNS_MS_MAX):
-                await self.advance(0 if asked.done() else 1)
-                if asked.done() or self.is_dead:
+                await self.advance(0 if future.done() else 1)
+                if future.done() or self.is_dead:
                     break
-            if not asked.done() or asked.exception() is not None:
-                assert self.is_dead, f"{request.name}: {asked}"
+            if not future.done() or future.exception() is not None:
+                assert self.is_dead, f"{request.name}: {future}"
                 return None
-            answer: Answer = plain(asked.result())
+            answer: Answer = plain(future.result())
             if check(request.name, answer):
                 return answer
             await self.advance(RETRY_MS)
@@ -112,7 +112,7 @@ def run_mortal(work: Coroutine[Any, Any, T]) -> T:
     async def observed() -> T:
         lost = collect_lost_failures()
         found = await work
-        assert all(isinstance(one.get("exception"), Died) for one in lost), lost
+        assert all(isinstance(context.get("exception"), Died) for context in lost), lost
         return found
 
     return asyncio.run(observed())

@@ -16,40 +16,44 @@ WITHIN_S = 120.0
 CANCELS_MAX = 3
 """So often in a row a partition's move is replaced by another; the next one may come to its end."""
 
-Place = tuple[str, int]
-Described = list[tuple[Place, str, bool, int]]
+TopicPartition = tuple[str, int]
+Described = list[tuple[TopicPartition, str, bool, int]]
 """Partition, directory, whether it is a copy that moves there, and size."""
 
 
-def move(broker: BrokerProcess, places: Sequence[Place], path: str) -> dict[Place, int]:
+def move(
+    broker: BrokerProcess, topic_partitions: Sequence[TopicPartition], path: str
+) -> dict[TopicPartition, int]:
     """Have partitions move to a log directory; error codes."""
-    names = dict.fromkeys(topic for topic, _ in places)
+    names = dict.fromkeys(topic for topic, _ in topic_partitions)
     topics = [
-        {"name": name, "partitions": [index for topic, index in places if topic == name]}
+        {"name": name, "partitions": [index for topic, index in topic_partitions if topic == name]}
         for name in names
     ]
     with RawConnection(HOST, broker.port) as connection:
         dirs = [{"path": path, "topics": topics}]
         answer = connection.request("AlterReplicaLogDirs", 2, dirs=dirs)
     return {
-        (topic["topic_name"], one["partition_index"]): one["error_code"]
+        (topic["topic_name"], partition["partition_index"]): partition["error_code"]
         for topic in answer["results"]
-        for one in topic["partitions"]
+        for partition in topic["partitions"]
     }
 
 
-def placed(broker: BrokerProcess) -> dict[Place, str]:
+def placed(broker: BrokerProcess) -> dict[TopicPartition, str]:
     """The log directory of each partition; of one that moves the one that it leaves."""
     return _placed(_described(broker))
 
 
-def _placed(described: Described) -> dict[Place, str]:
-    return {place: path for place, path, is_copy, _ in described if not is_copy}
+def _placed(described: Described) -> dict[TopicPartition, str]:
+    return {topic_partition: path for topic_partition, path, is_copy, _ in described if not is_copy}
 
 
-def copies(broker: BrokerProcess) -> dict[Place, int]:
+def copies(broker: BrokerProcess) -> dict[TopicPartition, int]:
     """The partitions that move, with the size of what is copied."""
-    return {place: size for place, _, is_copy, size in _described(broker) if is_copy}
+    return {
+        topic_partition: size for topic_partition, _, is_copy, size in _described(broker) if is_copy
+    }
 
 
 def _described(broker: BrokerProcess) -> Described:
@@ -57,14 +61,14 @@ def _described(broker: BrokerProcess) -> Described:
         answer = connection.request("DescribeLogDirs", 4, topics=None)
     return [
         (
-            (topic["name"], one["partition_index"]),
-            each["log_dir"],
-            one["is_future_key"],
-            one["partition_size"],
+            (topic["name"], partition["partition_index"]),
+            directory["log_dir"],
+            partition["is_future_key"],
+            partition["partition_size"],
         )
-        for each in answer["results"]
-        for topic in each["topics"]
-        for one in topic["partitions"]
+        for directory in answer["results"]
+        for topic in directory["topics"]
+        for partition in topic["partitions"]
     ]
 
 
@@ -78,12 +82,16 @@ def await_moved(broker: BrokerProcess, within_s: float = WITHIN_S) -> None:
     )
 
 
-def await_placed(broker: BrokerProcess, place: Place, path: str) -> None:
+def await_placed(broker: BrokerProcess, topic_partition: TopicPartition, path: str) -> None:
     """Until a partition has moved to `path`. For a moment Apache Kafka shows one that has come
     there as two that do not move, or only where it was: it describes while it replaces."""
 
     def found() -> list[tuple[str, bool]]:
-        return [(where, is_copy) for this, where, is_copy, _ in _described(broker) if this == place]
+        return [
+            (where, is_copy)
+            for this, where, is_copy, _ in _described(broker)
+            if this == topic_partition
+        ]
 
     eventually(
         lambda: found() == [(path, False)],
@@ -108,35 +116,50 @@ class Mover(threading.Thread):
         self.moved = 0
         """How often a partition was found in another directory than before."""
         self.failures: list[BaseException] = []
-        self._cancelled: Counter[Place] = Counter()
+        self._cancelled: Counter[TopicPartition] = Counter()
 
     def run(self) -> None:
-        before: dict[Place, str] = {}
+        before: dict[TopicPartition, str] = {}
         while not self._stopped.wait(self._chance.random() * 0.05):
             try:
                 found = _described(self._broker)
                 now = _placed(found)
-                moved = [place for place, path in before.items() if now.get(place, path) != path]
+                moved = [
+                    topic_partition
+                    for topic_partition, path in before.items()
+                    if now.get(topic_partition, path) != path
+                ]
                 self.moved += len(moved)
                 before |= now
-                self._move_one(sorted(now), moved, {place for place, _, copy, _ in found if copy})
+                self._move_one(
+                    sorted(now),
+                    moved,
+                    {topic_partition for topic_partition, _, copy, _ in found if copy},
+                )
             except (OSError, AssertionError):  # the broker is not there
                 self._stopped.wait(0.05)
             except Exception as failure:
                 self.failures.append(failure)
                 return
 
-    def _move_one(self, places: list[Place], moved: list[Place], moving: set[Place]) -> None:
-        for place in moved:
-            del self._cancelled[place]
+    def _move_one(
+        self,
+        topic_partitions: list[TopicPartition],
+        moved: list[TopicPartition],
+        moving: set[TopicPartition],
+    ) -> None:
+        for topic_partition in moved:
+            del self._cancelled[topic_partition]
         may_move = [
-            one for one in places if one not in moving or self._cancelled[one] < CANCELS_MAX
+            topic_partition
+            for topic_partition in topic_partitions
+            if topic_partition not in moving or self._cancelled[topic_partition] < CANCELS_MAX
         ]
         if not may_move:
             return
-        place = self._chance.choice(may_move)
-        self._cancelled[place] += place in moving
-        codes = move(self._broker, [place], self._chance.choice(self._paths))
+        topic_partition = self._chance.choice(may_move)
+        self._cancelled[topic_partition] += topic_partition in moving
+        codes = move(self._broker, [topic_partition], self._chance.choice(self._paths))
         self.codes.update(codes.values())
 
     def finish(self) -> None:

@@ -40,12 +40,14 @@ class OffsetKit(ConsumerKit):
     ) -> Any:
         """One OffsetCommit, or TxnOffsetCommit: the codes. ApiError."""
         if isinstance(offsets, Mapping):
-            offsets = [OffsetToCommit(*one, offset) for one, offset in offsets.items()]
-        asked = Commit(group_id, member_id, instance_id, generation, version, offsets, retention_ms)
+            offsets = [OffsetToCommit(*partition, offset) for partition, offset in offsets.items()]
+        request = Commit(
+            group_id, member_id, instance_id, generation, version, offsets, retention_ms
+        )
         rules = self.shard.offsets
         if producer_id is None:
-            return self.answer(partial(rules.commit, asked))
-        return self.answer(partial(rules.commit_transactional, asked, Producer(producer_id, 0)))
+            return self.answer(partial(rules.commit, request))
+        return self.answer(partial(rules.commit_transactional, request, Producer(producer_id, 0)))
 
     def end(self, producer_id: int, *, committed: bool) -> None:
         """A transaction's marker."""
@@ -56,8 +58,8 @@ class OffsetKit(ConsumerKit):
 
     def delete_offsets(self, partitions: Sequence[tuple[str, int]], group_id: str = "g") -> Any:
         """One OffsetDelete: a code for each partition. ApiError."""
-        asked = [(topic, [partition]) for topic, partition in partitions]
-        return self.answer(lambda future, _: self.shard.offsets.delete(group_id, asked, future))
+        topics = [(topic, [partition]) for topic, partition in partitions]
+        return self.answer(lambda future, _: self.shard.offsets.delete(group_id, topics, future))
 
     def delete_group(self, group_id: str = "g") -> bool:
         """A step of DeleteGroups: whether the group is deleted. ApiError."""
@@ -93,12 +95,12 @@ class OffsetKit(ConsumerKit):
         live, again = self.shard, self.replayed()
         assert set(again.state.groups) == set(live.state.groups)
         for group_id in live.state.groups:
-            now, then = (one.offsets.store.topics(group_id) for one in (live, again))
-            assert {name: one.values for name, one in now.items()} == {
-                name: one.values for name, one in then.items()
+            now, then = (shard.offsets.store.topics(group_id) for shard in (live, again))
+            assert {name: topic.values for name, topic in now.items()} == {
+                name: topic.values for name, topic in then.items()
             }
         now_pending, then_pending = (
-            {one: kept.values(*one) for one in kept.all_partitions()}
+            {partition: kept.values(*partition) for partition in kept.all_partitions()}
             for kept in (live.offsets.pending, again.offsets.pending)
         )
         assert now_pending == then_pending
@@ -108,7 +110,9 @@ class OffsetKit(ConsumerKit):
             if isinstance(producer, Marker):
                 run_at_once(shard.apply_marker(producer.producer_id, 0, producer.committed))
             elif producer is None:
-                shard.replay([one.key for one in records], [one.value for one in records])
+                shard.replay(
+                    [record.key for record in records], [record.value for record in records]
+                )
             else:
                 for record in records:
                     shard.apply(record, producer)

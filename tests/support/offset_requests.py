@@ -66,16 +66,19 @@ async def commit(
     broker: MemoryBroker, offsets: Mapping[Place, int], version: int = 9, **more: Any
 ) -> dict[Place, int]:
     """One OffsetCommit: the codes."""
-    asked = committing(broker, offsets, **more)
-    return codes(broker, await broker.ask("OffsetCommit", version, **asked))
+    values = committing(broker, offsets, **more)
+    return codes(broker, await broker.ask("OffsetCommit", version, **values))
 
 
 def codes(broker: MemoryBroker, answer: Any) -> dict[Place, int]:
     """Of an answer to OffsetCommit."""
     return {
-        (topic.name or names(broker)[topic.topic_id], one.partition_index): one.error_code
+        (
+            topic.name or names(broker)[topic.topic_id],
+            partition.partition_index,
+        ): partition.error_code
         for topic in answer.topics
-        for one in topic.partitions
+        for partition in topic.partitions
     }
 
 
@@ -102,8 +105,8 @@ async def fetch(
     broker: MemoryBroker, places: Sequence[Place] | None = None, version: int = 9, **more: Any
 ) -> dict[Place, tuple[int, int]]:
     """One OffsetFetch: offset and code of each place. The group's own code must be none."""
-    asked = fetching(broker, places, version, **more)
-    return found(broker, await broker.ask("OffsetFetch", version, **asked), version)
+    values = fetching(broker, places, version, **more)
+    return found(broker, await broker.ask("OffsetFetch", version, **values), version)
 
 
 def found(broker: MemoryBroker, answer: Any, version: int) -> dict[Place, tuple[int, int]]:
@@ -111,10 +114,13 @@ def found(broker: MemoryBroker, answer: Any, version: int) -> dict[Place, tuple[
     group = answer.groups[0] if version >= GROUPS_SINCE else answer
     assert version < 2 or group.error_code == 0
     return {
-        (topic.name if version < 10 else names(broker)[topic.topic_id], one.partition_index): (
-            one.committed_offset,
-            one.error_code,
+        (
+            topic.name if version < 10 else names(broker)[topic.topic_id],
+            partition.partition_index,
+        ): (
+            partition.committed_offset,
+            partition.error_code,
         )
         for topic in group.topics
-        for one in topic.partitions
+        for partition in topic.partitions
     }

@@ -32,18 +32,18 @@ class CommittedOffsets(ConsumerGroups):
         self.settings.offsets_retention_check_interval_ms = 60_000
         self.begin()
 
-    def _try(self, what: str, ask: Callable[[], Any]) -> Iterator[str]:
+    def _try(self, operation: str, ask: Callable[[], Any]) -> Iterator[str]:
         """A request, and the error with which it is refused."""
         try:
             answer = ask()
-        except ApiError as refusal:
-            yield f"{what}: {refusal.code.name}"
+        except ApiError as error:
+            yield f"{operation}: {error.code.name}"
             return
         if hasattr(answer, "is_complete"):
-            self.waiting.append((what, answer, lambda codes: "OK"))
-            yield f"{what}: no response yet"
+            self.waiting.append((operation, answer, lambda codes: "OK"))
+            yield f"{operation}: no response yet"
         elif isinstance(answer, str):
-            yield f"{what}: {answer}"
+            yield f"{operation}: {answer}"
 
     def _member(self, command: Command) -> tuple[str, str | None, int]:
         """Its id, instance id, and epoch or generation."""
@@ -71,8 +71,8 @@ class CommittedOffsets(ConsumerGroups):
                 command.get(key)
                 offset, _, metadata = text.partition("/")
                 topic_id = self._topic_id(command, found[1] if "member" in command else "")
-                what = found[1], int(found[2]), int(offset), command.number("leader_epoch", -1)
-                offsets.append(OffsetToCommit(*what, metadata or None, topic_id))
+                fields = found[1], int(found[2]), int(offset), command.number("leader_epoch", -1)
+                offsets.append(OffsetToCommit(*fields, metadata or None, topic_id))
         member_id, instance_id, generation = self._member(command)
         producer_id = command.get("producer")
         values: dict[str, Any] = {
@@ -95,12 +95,15 @@ class CommittedOffsets(ConsumerGroups):
         """A transaction's marker: `commit` or `abort`; and the offsets after it."""
         producer_id, how = command.words
         self.end(int(producer_id), committed=how == "commit")
-        found = (f"{one}: {self._offsets(one)}" for one in self.shard.state.groups)
+        found = (f"{group_id}: {self._offsets(group_id)}" for group_id in self.shard.state.groups)
         yield " | ".join([*self.changes(), *found]).strip()
 
     def _offsets(self, group_id: str) -> str:
         found = sorted(self.offsets(group_id).items())
-        return " ".join(f"{topic}-{one}={offset}" for (topic, one), offset in found) or "no offsets"
+        return (
+            " ".join(f"{topic}-{partition}={offset}" for (topic, partition), offset in found)
+            or "no offsets"
+        )
 
     @shown
     def do_offsets(self, command: Command) -> Iterator[str]:
@@ -116,11 +119,11 @@ class CommittedOffsets(ConsumerGroups):
         try:
             if not self.shard.offsets.check_fetch(group_id, member_id or None, epoch):
                 yield f"no group {group_id}"
-        except ApiError as refusal:
-            yield refusal.code.name
+        except ApiError as error:
+            yield error.code.name
             return
-        for one in command.words:
-            match = _PARTITION.fullmatch(one)
+        for word in command.words:
+            match = _PARTITION.fullmatch(word)
             if match is not None:
                 found = self.fetch(
                     match[1],
@@ -132,14 +135,14 @@ class CommittedOffsets(ConsumerGroups):
                 code = ErrorCode(found.error_code).name if found.error_code else ""
                 more = f" leader epoch {found.leader_epoch}" if found.leader_epoch >= 0 else ""
                 more += f" metadata {found.metadata}" if found.metadata else ""
-                yield f"{one}: {code or found.offset}{more}"
+                yield f"{word}: {code or found.offset}{more}"
 
     @shown
     def do_delete_offsets(self, command: Command) -> Iterator[str]:
         """OffsetDelete of the group "g"."""
-        found = [_PARTITION.fullmatch(one) for one in command.words]
-        partitions = [(one[1], int(one[2])) for one in found if one is not None]
-        offsets = [OffsetToCommit(*one, 0) for one in partitions]
+        found = [_PARTITION.fullmatch(word) for word in command.words]
+        partitions = [(match[1], int(match[2])) for match in found if match is not None]
+        offsets = [OffsetToCommit(*partition, 0) for partition in partitions]
         yield from self._try("delete", lambda: _codes(offsets, self.delete_offsets(partitions)))
 
     @shown
@@ -159,9 +162,9 @@ class CommittedOffsets(ConsumerGroups):
         state = self.shard.state
         ids = [*state.groups, "unknown"]
         filters = command.list("states"), command.list("kinds")
-        for one in listing.listed(state, ids, *filters, self.now_ms):
-            protocol_type = one.protocol_type or "no protocol type"
-            yield f"{one.group_id}: {one.kind}, {protocol_type}, {one.state}"
+        for group in listing.listed(state, ids, *filters, self.now_ms):
+            protocol_type = group.protocol_type or "no protocol type"
+            yield f"{group.group_id}: {group.kind}, {protocol_type}, {group.state}"
 
     @shown
     def do_topics_deleted(self, command: Command) -> None:
@@ -175,4 +178,6 @@ def _codes(offsets: Sequence[OffsetToCommit], codes: Sequence[int]) -> str | Non
     if not any(codes):
         return None
     named = zip(offsets, codes, strict=True)
-    return ", ".join(f"{one.topic}-{one.partition} {ErrorCode(code).name}" for one, code in named)
+    return ", ".join(
+        f"{offset.topic}-{offset.partition} {ErrorCode(code).name}" for offset, code in named
+    )

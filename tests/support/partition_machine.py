@@ -50,8 +50,8 @@ class ControllerMachine:
         self._machine.cluster.check_invariants()
         requests = [command for command in commands if isinstance(command, Send)]
         self._requests += requests
-        for one in requests:
-            _check_isr(one)
+        for send in requests:
+            _check_isr(send)
         for is_request, group in groupby(commands, lambda command: isinstance(command, Send)):
             if is_request:
                 yield from sent(group)  # type: ignore[arg-type]
@@ -112,7 +112,7 @@ class ControllerMachine:
         """A partition in the tree; with `leader`, it has a state there."""
         stored = _stored(command) if "leader" in command else None
         lists = (command.list(name) for name in ("replicas", "adding", "removing"))
-        assignment = Assignment(*(tuple(map(int, one)) for one in lists))
+        assignment = Assignment(*(tuple(map(int, broker_ids)) for broker_ids in lists))
         found = FoundPartition(partition(command.words[0]), assignment, stored)
         return self._handle(events.PartitionsFound((found,)))
 
@@ -204,17 +204,26 @@ class ControllerMachine:
             where, _, name = item.partition(":")
             errors[partition(where)] = ErrorCode[name]
         broker_id, before = int(broker), command.number("before")
-        requests = [one.request for one in self._requests if one.broker_id == broker_id]
+        requests = [send.request for send in self._requests if send.broker_id == broker_id]
         if kind == "LeaderAndIsr":
             none = LeaderAndIsr(1, EPOCH, 10, (), ())
-            asked = [none, *(one for one in requests if isinstance(one, LeaderAndIsr))][-1 - before]
+            leader_and_isr = [
+                none,
+                *(earlier for earlier in requests if isinstance(earlier, LeaderAndIsr)),
+            ][-1 - before]
             response = LeaderAndIsrResponse(code, errors)
-            return self._handle(events.LeaderAndIsrResponseReceived(broker_id, asked, response))
+            return self._handle(
+                events.LeaderAndIsrResponseReceived(broker_id, leader_and_isr, response)
+            )
         if kind == "UpdateMetadata":
-            request = [one for one in requests if isinstance(one, UpdateMetadata)][-1 - before]
+            request = [earlier for earlier in requests if isinstance(earlier, UpdateMetadata)][
+                -1 - before
+            ]
             return self._handle(events.UpdateMetadataResponseReceived(broker_id, request, code))
         nothing = StopReplica(1, EPOCH, 10, ())
-        stop = [nothing, *(one for one in requests if isinstance(one, StopReplica))][-1 - before]
+        stop = [nothing, *(earlier for earlier in requests if isinstance(earlier, StopReplica))][
+            -1 - before
+        ]
         stopped = StopReplicaResponse(code, errors)
         return self._handle(events.StopReplicaResponseReceived(broker_id, stop, stopped))
 

@@ -31,15 +31,15 @@ PARTITIONS = re.compile(r'(?<="transactionPartitions":)\[.*?\](?=,"transactionLa
 
 def first_protocol(on: Ground) -> Script:
     """Transactions committed, aborted, taken over, timed out, and one that is left open."""
-    one = Producer(on, "-first", second=False)
-    yield from one.init()
+    producer = Producer(on, "-first", second=False)
+    yield from producer.init()
     for committed in (True, False):
-        yield from one.write(b"a")
-        yield one.adding((on.topic, 1))
-        yield one.adding_offsets()
-        yield one.committing(7, 8)
-        yield from one.end(committed=committed)
-    yield from one.write(b"b")
+        yield from producer.write(b"a")
+        yield producer.adding((on.topic, 1))
+        yield producer.adding_offsets()
+        yield producer.committing(7, 8)
+        yield from producer.end(committed=committed)
+    yield from producer.write(b"b")
     heir = Producer(on, "-first", second=False)
     yield from heir.init()
     yield from heir.init(**heir.who)
@@ -54,15 +54,15 @@ def first_protocol(on: Ground) -> Script:
 
 def second_protocol(on: Ground) -> Script:
     """The same with an epoch for each transaction."""
-    one = Producer(on, "-second", second=True)
-    yield from one.init()
+    producer = Producer(on, "-second", second=True)
+    yield from producer.init()
     for committed in (True, False):
-        yield from one.write(b"a")
-        yield from one.write(b"a", place=(on.topic, 1))
-        yield one.committing(7, 8)
-        yield from one.end(committed=committed)
-    yield from one.end(committed=False)
-    yield from one.write(b"b")
+        yield from producer.write(b"a")
+        yield from producer.write(b"a", place=(on.topic, 1))
+        yield producer.committing(7, 8)
+        yield from producer.end(committed=committed)
+    yield from producer.end(committed=False)
+    yield from producer.write(b"b")
     heir = Producer(on, "-second", second=True)
     yield from heir.init()
     opened = Producer(on, "-opened", second=True)
@@ -72,8 +72,8 @@ def second_protocol(on: Ground) -> Script:
 
 def hanging(on: Ground) -> Script:
     """A transaction that its coordinator has never known, or has expired."""
-    one = Producer(on, "-hanging", second=False)
-    yield one.producing(producer_id=UNKNOWN_ID, producer_epoch=3)
+    producer = Producer(on, "-hanging", second=False)
+    yield producer.producing(producer_id=UNKNOWN_ID, producer_epoch=3)
     yield reading(on)
 
 

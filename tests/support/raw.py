@@ -144,7 +144,7 @@ class RawConnection:
         bytes_max: int = READ_BYTES,
     ) -> dict[str, Any]:
         """What is there from an offset on, without waiting; the partition's answer."""
-        place = {"partition": partition, "fetch_offset": offset, "partition_max_bytes": bytes_max}
+        fields = {"partition": partition, "fetch_offset": offset, "partition_max_bytes": bytes_max}
         epochs = {"current_leader_epoch": -1, "last_fetched_epoch": -1, "log_start_offset": -1}
         answer = self.request(
             "Fetch",
@@ -155,13 +155,13 @@ class RawConnection:
             max_bytes=READ_BYTES,
             isolation_level=isolation,
             session_epoch=-1,
-            topics=[{"topic": topic, "partitions": [{**place, **epochs}]}],
+            topics=[{"topic": topic, "partitions": [{**fields, **epochs}]}],
         )
         return partition_of(answer)
 
     def begin_fetch(self, topic: str, partition: int, max_wait_ms: int) -> None:
         """Ask for records from the beginning, to wait for the first; the answer isn't read."""
-        place = {"partition": partition, "fetch_offset": 0, "partition_max_bytes": BATCH_BYTES}
+        fields = {"partition": partition, "fetch_offset": 0, "partition_max_bytes": BATCH_BYTES}
         self.send(
             "Fetch",
             4,
@@ -170,7 +170,7 @@ class RawConnection:
             min_bytes=1,
             max_bytes=BATCH_BYTES,
             isolation_level=0,
-            topics=[{"topic": topic, "partitions": [place]}],
+            topics=[{"topic": topic, "partitions": [fields]}],
         )
 
     def list_offset(
@@ -183,13 +183,13 @@ class RawConnection:
         isolation: int = 0,
     ) -> dict[str, Any]:
         """The partition's answer to ListOffsets."""
-        place = {"partition_index": partition, "current_leader_epoch": -1, "timestamp": timestamp}
+        fields = {"partition_index": partition, "current_leader_epoch": -1, "timestamp": timestamp}
         answer = self.request(
             "ListOffsets",
             version,
             replica_id=-1,
             isolation_level=isolation,
-            topics=[{"name": topic, "partitions": [place]}],
+            topics=[{"name": topic, "partitions": [fields]}],
         )
         return partition_of(answer)
 

@@ -219,8 +219,10 @@ class ReplicaMachine(AsyncMachine):
     async def do_dirs(self, command: Command) -> None:
         """The partitions' directories, and what the broker knows of the log directories."""
         for path in self._dirs:
-            names = [re.sub(r"\.[0-9a-f]{32}", "", one) for one in self._hosting.fs.list_dir(path)]
-            logs = [one for one in names if re.search(r"-\d+(-delete)?$", one)]
+            names = [
+                re.sub(r"\.[0-9a-f]{32}", "", name) for name in self._hosting.fs.list_dir(path)
+            ]
+            logs = [name for name in names if re.search(r"-\d+(-delete)?$", name)]
             failed = " failed" * (path in self._hosting.logs.failed_directories)
             self.out.append(f"{path}{failed}: {' '.join(logs) or 'no logs'}")
 
@@ -228,7 +230,7 @@ class ReplicaMachine(AsyncMachine):
 def _partitions(command: Command) -> tuple[Any, ...]:
     """The topic, and numbers of partitions: all are of the same topic."""
     found = [partition(word) for word in command.words]
-    return found[0].topic, *(one.partition for one in found)
+    return found[0].topic, *(place.partition for place in found)
 
 
 def _offsets(words: list[str]) -> dict[tuple[str, int], int]:

@@ -26,7 +26,7 @@ async def fill(broker: MemoryBroker, count: int, *, size: int = 1000, start: int
 
 def copy_of(broker: MemoryBroker, path: str) -> str:
     """The directory of the one copy that moves to the log directory at `path`."""
-    (name,) = [one for one in broker.fs.list_dir(path) if one.endswith("-future")]
+    (name,) = [name for name in broker.fs.list_dir(path) if name.endswith("-future")]
     return f"{path}/{name}"
 
 

@@ -33,8 +33,8 @@ def write(addresses: str, values: list[bytes]) -> None:
     try:
         sent = [producer.send("t", value) for value in values]
         producer.flush(timeout=DEADLINE_S)
-        for one in sent:
-            one.get(timeout=DEADLINE_S)
+        for future in sent:
+            future.get(timeout=DEADLINE_S)
     finally:
         producer.close()
 

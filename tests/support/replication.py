@@ -43,7 +43,7 @@ class Op(NamedTuple):
 
 def ops(*kinds: str) -> st.SearchStrategy[list[Op]]:
     """A leader's history."""
-    one = st.builds(
+    op = st.builds(
         Op,
         kind=st.sampled_from(kinds or KINDS),
         producer=st.integers(1, 3),
@@ -54,7 +54,7 @@ def ops(*kinds: str) -> st.SearchStrategy[list[Op]]:
         step_ms=st.integers(-20, 60),
         by_log=st.booleans(),
     )
-    return st.lists(one, min_size=1, max_size=40)
+    return st.lists(op, min_size=1, max_size=40)
 
 
 class Leader:
@@ -214,7 +214,7 @@ def state(log: PartitionLog, fs: MemFs) -> dict[str, Any]:
         "end": log.end_offset,
         "bytes": log_bytes(log, fs),
         "epochs": logs.epoch_entries(log),
-        "producers": {one.producer_id: encode_entry(one) for one in log.producers},
+        "producers": {producer.producer_id: encode_entry(producer) for producer in log.producers},
         "aborted": logs.aborted_entries(fs, log),
         "stable": log.last_stable_offset(log.end_offset),
         "ongoing": len(log.transactions),

@@ -81,7 +81,7 @@ class Command:
 
     def list(self, key: str, default: str = "") -> list[str]:
         """An option that is a list, as a,b."""
-        return [one for one in self.text(key, default).split(",") if one]
+        return [word for word in self.text(key, default).split(",") if word]
 
     @property
     def unused(self) -> set[str]:
@@ -98,7 +98,7 @@ def duration_ms(text: str) -> int:
 
 def _parse(line: str) -> Command:
     name, *rest = line.split()
-    pairs = [one.partition("=") for one in rest]
+    pairs = [word.partition("=") for word in rest]
     return Command(
         name,
         [key for key, equals, _ in pairs if not equals],
@@ -147,7 +147,7 @@ def _replay(lines: list[str], machine: Any) -> Iterator[str]:
             output = _do(_parse(text), machine)
             inline = _OUTPUT.join([text, *output])
             if len(output) > 1 or len(inline) > LINE_MAX:
-                yield from (text, *(f"  {one}" for one in output))
+                yield from (text, *(f"  {line}" for line in output))
             else:
                 yield inline
 
@@ -168,7 +168,7 @@ def scenario_files(*names: str) -> pytest.MarkDecorator:
         for title in _sections(path.read_text())
     ]
     assert found, f"no scenarios in {', '.join(names)}"
-    ids = [f"{one.path.stem}: {one.title}" for one in found]
+    ids = [f"{scenario.path.stem}: {scenario.title}" for scenario in found]
     return pytest.mark.parametrize("scenario", found, ids=ids)
 
 

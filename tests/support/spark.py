@@ -67,9 +67,9 @@ def create_topic(
     configs: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     """Create a topic with one replica, and wait until its partitions have leaders; its name."""
-    wanted = {"num_partitions": partitions, "replication_factor": 1, "configs": dict(configs)}
+    new_topic = {"num_partitions": partitions, "replication_factor": 1, "configs": dict(configs)}
     with closing(KafkaAdminClient(bootstrap_servers=bootstrap)) as admin:
-        admin.create_topics({topic: wanted})
+        admin.create_topics({topic: new_topic})
         admin.wait_for_topics([topic])
     return topic
 
@@ -187,16 +187,21 @@ def _stored(message: Any) -> Stored:
 
 def end_offsets(bootstrap: str, topic: str, partitions: int) -> dict[int, int]:
     """The offset behind the last record, by partition."""
-    asked = [TopicPartition(topic, partition) for partition in range(partitions)]
+    topic_partitions = [TopicPartition(topic, partition) for partition in range(partitions)]
     with closing(KafkaConsumer(bootstrap_servers=bootstrap)) as consumer:
-        return {tp.partition: offset for tp, offset in consumer.end_offsets(asked).items()}
+        return {
+            tp.partition: offset for tp, offset in consumer.end_offsets(topic_partitions).items()
+        }
 
 
 def start_offsets(bootstrap: str, topic: str, partitions: int) -> dict[int, int]:
     """The offset of the first record that is left, by partition."""
-    asked = [TopicPartition(topic, partition) for partition in range(partitions)]
+    topic_partitions = [TopicPartition(topic, partition) for partition in range(partitions)]
     with closing(KafkaConsumer(bootstrap_servers=bootstrap)) as consumer:
-        return {tp.partition: offset for tp, offset in consumer.beginning_offsets(asked).items()}
+        return {
+            tp.partition: offset
+            for tp, offset in consumer.beginning_offsets(topic_partitions).items()
+        }
 
 
 def place(record: Stored) -> tuple[str, int, int]:
@@ -208,14 +213,14 @@ def rows(frame: DataFrame) -> list[Stored]:
     """What Spark's Kafka source gives, sorted: with headers if `includeHeaders` is set."""
     from pyspark.sql import functions as sql
 
-    asked: Sequence[Any] = ("topic", "partition", "offset", "key", "value", "timestampType")
+    columns: Sequence[Any] = ("topic", "partition", "offset", "key", "value", "timestampType")
     if "headers" in frame.columns:
-        asked = (*asked, "headers")
+        columns = (*columns, "headers")
     in_ms = sql.unix_millis("timestamp").alias("timestamp_ms")
     found = []
-    for row in frame.select(*asked, in_ms).collect():
+    for row in frame.select(*columns, in_ms).collect():
         assert row.timestampType == 0, "not the time of creation"
-        headers = row.headers if "headers" in asked else None
+        headers = row.headers if "headers" in columns else None
         found.append(
             Stored(
                 row.topic,
@@ -268,6 +273,6 @@ def by_partition(records: Iterable[Stored]) -> dict[int, list[Stored]]:
     """Records by partition, in the order of their offsets."""
     ordered = sorted(records, key=place)
     return {
-        partition: list(those)
-        for partition, those in itertools.groupby(ordered, key=lambda record: record.partition)
+        partition: list(group)
+        for partition, group in itertools.groupby(ordered, key=lambda record: record.partition)
     }

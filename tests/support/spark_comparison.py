@@ -109,16 +109,16 @@ class Model:
     matched: int = 0
 
     def compare(self, first: Sequence[Stored], second: Sequence[Stored]) -> set[Finding]:
-        one, other = self._named(first), self._named(second)
-        self.matched = len(one.keys() & other.keys())
-        known = {name[:-1] for name in one}
-        lost = [one[name] for name in one if name not in other]
-        extra = [other[name] for name in other if name[:-1] not in known]
-        for name in other:
-            if name not in one and name[:-1] in known:
-                self._add("duplicated", None, other[name])
+        named_first, named_second = self._named(first), self._named(second)
+        self.matched = len(named_first.keys() & named_second.keys())
+        known = {name[:-1] for name in named_first}
+        lost = [named_first[name] for name in named_first if name not in named_second]
+        extra = [named_second[name] for name in named_second if name[:-1] not in known]
+        for name in named_second:
+            if name not in named_first and name[:-1] in known:
+                self._add("duplicated", None, named_second[name])
         self._differing(lost, extra)
-        self._reordered(one, other)
+        self._reordered(named_first, named_second)
         return self.findings
 
     def _named(self, side: Sequence[Stored]) -> _Named:
@@ -156,15 +156,18 @@ class Model:
     def _id(self, record: Stored) -> Hashable:
         return None if self.id is None else self.id(record)
 
-    def _reordered(self, one: _Named, other: _Named) -> None:
+    def _reordered(self, named_first: _Named, named_second: _Named) -> None:
         """Whichever of the records that are the same were lost or duplicated."""
-        of_one, of_other = _by_identity(one), _by_identity(other)
+        first_by_identity, second_by_identity = (
+            _by_identity(named_first),
+            _by_identity(named_second),
+        )
         groups: dict[Hashable, list[_Matched]] = defaultdict(list)
-        for name in one.keys() & other.keys():
-            before, after = of_one[name[:-1]], of_other[name[:-1]]
+        for name in named_first.keys() & named_second.keys():
+            before, after = first_by_identity[name[:-1]], second_by_identity[name[:-1]]
             if any(len({r.partition for r in side}) > 1 for side in (before, after)):
                 continue
-            first, second = one[name], other[name]
+            first, second = named_first[name], named_second[name]
             if not self.by_key or first.key is not None:
                 key = (first.key, second.key) if self.by_key else None
                 matched = _Matched(
@@ -176,9 +179,9 @@ class Model:
                 groups[first.topic, first.partition, second.partition, key].append(matched)
         for pairs in groups.values():
             behind = sorted(pairs, key=lambda pair: pair.first.offset)
-            offsets = [one.first.offset for one in behind]
+            offsets = [pair.first.offset for pair in behind]
             # The least behind each place, so that only those that were overtaken are looked at.
-            least = list(accumulate((one.second_at_most for one in reversed(behind)), min))[::-1]
+            least = list(accumulate((pair.second_at_most for pair in reversed(behind)), min))[::-1]
             for pair in pairs:
                 start = bisect_right(offsets, pair.first_at_most)
                 if start == len(behind) or least[start] >= pair.second.offset:
@@ -193,13 +196,13 @@ class Model:
     def _add(
         self,
         kind: str,
-        one: Stored | None,
-        other: Stored | None,
+        first: Stored | None,
+        second: Stored | None,
         *,
         differs: tuple[str, ...] = (),
         overtaken_by: tuple[int, int] | None = None,
     ) -> None:
-        sides = (place(one) if one else None, place(other) if other else None)
+        sides = (place(first) if first else None, place(second) if second else None)
         self.findings.add(Finding(kind, *sides, differs, overtaken_by))
 
 

@@ -19,20 +19,20 @@ def run_and_look(steps: Steps[T]) -> tuple[T, int, list[str]]:
     """Run `steps` at once: the result, the number of pauses, and the jobs' names."""
     pauses, jobs = 0, []
     try:
-        wanted: Wait = next(steps)
+        wait: Wait = next(steps)
         while True:
-            if wanted is None:
+            if wait is None:
                 pauses += 1
-                wanted = steps.send(None)
+                wait = steps.send(None)
                 continue
-            assert isinstance(wanted, tuple), "only the server waits for awaitables"
-            jobs.append(wanted[0].__qualname__)
+            assert isinstance(wait, tuple), "only the server waits for awaitables"
+            jobs.append(wait[0].__qualname__)
             try:
-                made = wanted[0](*wanted[1:])
+                made = wait[0](*wait[1:])
             except Exception as failure:
-                wanted = steps.throw(failure)
+                wait = steps.throw(failure)
             else:
-                wanted = steps.send(made)
+                wait = steps.send(made)
     except StopIteration as end:
         result: T = end.value
         return result, pauses, jobs

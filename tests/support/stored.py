@@ -40,4 +40,4 @@ async def stored(broker: MemoryBroker, topic: str = "t", partition: int = 0) -> 
 
 def bare(batch: bytes | bytearray) -> list[Any]:
     """A batch's records without their offsets."""
-    return [(one.timestamp, one.key, one.value, one.headers) for one in read(batch)]
+    return [(record.timestamp, record.key, record.value, record.headers) for record in read(batch)]

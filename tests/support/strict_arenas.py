@@ -93,13 +93,13 @@ def viewers(arena: Arena) -> list[str]:
 
 def _held_by_older(views: list[memoryview]) -> list[list[Any]]:
     """Of each view, what was left out by `leave_out_all` and refers to it: that counts as live."""
-    younger = {id(one) for one in gc.get_objects()}
+    younger = {id(item) for item in gc.get_objects()}
     include_all()
     return [
         [
-            one
-            for one in gc.get_referrers(view)
-            if id(one) not in younger and not isinstance(one, FrameType)
+            referrer
+            for referrer in gc.get_referrers(view)
+            if id(referrer) not in younger and not isinstance(referrer, FrameType)
         ]
         for view in views
     ]
@@ -145,7 +145,7 @@ class _Search:
     def referrers(self, *objects: object) -> list[Any]:
         found = gc.get_referrers(*objects)
         self._own += [objects, found]
-        found = [one for one in found if not any(one is own for own in self._own)]
+        found = [referrer for referrer in found if not any(referrer is own for own in self._own)]
         self._own.append(found)
         return found
 
@@ -153,7 +153,7 @@ class _Search:
         """What refers to it, unless only functions that have ended reach that."""
         holders = self.referrers(held)
         self._own.append(holders)
-        return [one for one in holders if self._is_live(one, depth)]
+        return [holder for holder in holders if self._is_live(holder, depth)]
 
     def _is_live(self, holder: object, depth: int) -> bool:
         if isinstance(holder, FrameType):

@@ -15,7 +15,7 @@ from support.ports import HOST
 LIFETIME_S = 3600.0
 
 
-class AskedForToken(NamedTuple):
+class TokenRequest(NamedTuple):
     """A request."""
 
     credentials: str
@@ -26,7 +26,7 @@ class TokenEndpoint:
     """It runs within a `with` block."""
 
     def __init__(self) -> None:
-        self.asked: list[AskedForToken] = []
+        self.asked: list[TokenRequest] = []
         self.answer: tuple[int, bytes] | None = None
         """What is answered instead of a token."""
         outer = self
@@ -35,7 +35,7 @@ class TokenEndpoint:
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"])).decode()
                 _, _, given = self.headers["Authorization"].partition(" ")
-                outer.asked.append(AskedForToken(base64.b64decode(given).decode(), parse_qs(body)))
+                outer.asked.append(TokenRequest(base64.b64decode(given).decode(), parse_qs(body)))
                 token = unsigned_token("alice", time.time() + LIFETIME_S)
                 code, text = outer.answer or (200, json.dumps({"access_token": token}).encode())
                 self.send_response(code)

@@ -71,7 +71,7 @@ class Toy:
     def put_many(self, future: ReplyFuture, count: int, value: bytes) -> Decision:
         """Set so many numbers, of the keys "0", "1" and so on."""
         return Decision(
-            [JournalRecord(b"%d" % one, value) for one in range(count)],
+            [JournalRecord(b"%d" % number, value) for number in range(count)],
             [Reply(future, count)],
         )
 
@@ -143,7 +143,7 @@ class ToyPort:
     def append(
         self, records: Sequence[JournalRecord], producer: Producer | None, now_ms: int
     ) -> Steps[int]:
-        yield from each(records, lambda one: None)
+        yield from each(records, lambda record: None)
         if self.failures:
             raise ApiError(self.failures.pop(0))
         self.batches.append((tuple(records), producer))

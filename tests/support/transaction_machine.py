@@ -61,17 +61,17 @@ class TransactionKit(JournalKit[TransactionShard]):
     @property
     def commands(self) -> list[WriteMarkers]:
         """The markers that are requested and not reported as written."""
-        return [one for one in self.journal.commands if isinstance(one, WriteMarkers)]
+        return [command for command in self.journal.commands if isinstance(command, WriteMarkers)]
 
     @property
     def reservations(self) -> int:
         """How often the machine has requested producer ids."""
-        return sum(isinstance(one, ReserveProducerIds) for one in self.journal.commands)
+        return sum(isinstance(command, ReserveProducerIds) for command in self.journal.commands)
 
-    def put(self, transactional_id: str, one: Transaction) -> None:
+    def put(self, transactional_id: str, txn: Transaction) -> None:
         """Become the coordinator again after another broker has written this."""
         feature = self.settings.kavka_transaction_version
-        record = run_at_once(transaction_records.transaction_record(transactional_id, one, feature))
+        record = run_at_once(transaction_records.transaction_record(transactional_id, txn, feature))
         self.port.batches.append(((record,), None))
         self.port.end += 1
         self.move()
@@ -91,7 +91,7 @@ class TransactionKit(JournalKit[TransactionShard]):
     ) -> Any:
         """InitProducerId, perhaps of a producer that continues (KIP-360)."""
         request = InitProducerId(transactional_id, timeout_ms, *(producer or ()))
-        return self.answer(lambda *asked: self.shard.init_producer_id(request, *asked))
+        return self.answer(lambda *args: self.shard.init_producer_id(request, *args))
 
     def add(
         self,
@@ -102,7 +102,7 @@ class TransactionKit(JournalKit[TransactionShard]):
     ) -> Any:
         """AddPartitionsToTxn."""
         request = AddPartitions(transactional_id, *producer, partitions, version=version)
-        return self.answer(lambda *asked: self.shard.add_partitions(request, *asked))
+        return self.answer(lambda *args: self.shard.add_partitions(request, *args))
 
     def verify(
         self,
@@ -127,12 +127,12 @@ class TransactionKit(JournalKit[TransactionShard]):
     ) -> Any:
         """EndTxn."""
         request = EndTxn(transactional_id, *producer, committed, version)
-        return self.answer(lambda *asked: self.shard.end(request, *asked))
+        return self.answer(lambda *args: self.shard.end(request, *args))
 
     def mark(self, markers: WriteMarkers | None = None) -> Any:
         """Markers are written: these, or the ones that were requested first."""
         written = self.commands[0] if markers is None else markers
-        others = [one for one in self.journal.commands if one is not written]
+        others = [command for command in self.journal.commands if command is not written]
         self.journal.commands.clear()
         self.journal.commands.extend(others)
-        return self.answer(lambda *asked: self.shard.markers_written(written, *asked))
+        return self.answer(lambda *args: self.shard.markers_written(written, *args))

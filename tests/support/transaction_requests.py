@@ -25,7 +25,7 @@ async def find(broker: MemoryBroker, *transactional_ids: str) -> None:
     answer = await broker.ask(
         "FindCoordinator", 6, key_type=TRANSACTION_KEY, coordinator_keys=list(keys)
     )
-    assert [one.error_code for one in answer.coordinators] == [0] * len(keys)
+    assert [coordinator.error_code for coordinator in answer.coordinators] == [0] * len(keys)
 
 
 async def init(
@@ -96,17 +96,17 @@ async def add(
     version: int = 3,
 ) -> dict[tuple[str, int], int]:
     """Code by topic and partition."""
-    asked = adding(producer, topics, transactional_id)
-    answer = await broker.ask("AddPartitionsToTxn", version, **asked)
+    values = adding(producer, topics, transactional_id)
+    answer = await broker.ask("AddPartitionsToTxn", version, **values)
     return codes(answer.results_by_topic_v3_and_below)
 
 
 def codes(topics: Sequence[Any]) -> dict[tuple[str, int], int]:
     """Code by topic and partition."""
     return {
-        (topic.name, one.partition_index): one.partition_error_code
+        (topic.name, partition.partition_index): partition.partition_error_code
         for topic in topics
-        for one in topic.results_by_partition
+        for partition in topic.results_by_partition
     }
 
 

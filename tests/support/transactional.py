@@ -96,7 +96,7 @@ class TransactionalProducer:
         batch = logs.batch(
             list(values), timestamps=self.written_ms, producer=producer, transactional=True
         )
-        asked = {
+        fields = {
             "transactional_id": self.transactional_id,
             "acks": -1,
             "timeout_ms": 30_000,
@@ -107,7 +107,7 @@ class TransactionalProducer:
                 }
             ],
         }
-        yield Request("Produce", 12 if self.protocol == 2 else 11, asked)
+        yield Request("Produce", 12 if self.protocol == 2 else 11, fields)
         self.sequences[partition] = sequence + len(values)
 
     def commit_offset(self, group: str, offset: int, partitions: Sequence[int] = (0,)) -> Script:
@@ -151,7 +151,7 @@ def code_of(name: str, answer: Answer) -> int:
         return int(answer["responses"][0]["partition_responses"][0]["error_code"])
     if name == "AddPartitionsToTxn":
         of_topic = answer["results_by_topic_v3_and_below"][0]["results_by_partition"]
-        return max(int(one["partition_error_code"]) for one in of_topic)
+        return max(int(partition["partition_error_code"]) for partition in of_topic)
     if name in ("OffsetCommit", "TxnOffsetCommit"):
         return int(answer["topics"][0]["partitions"][0]["error_code"])
     return int(answer["error_code"])

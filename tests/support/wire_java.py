@@ -55,7 +55,8 @@ class Judged(NamedTuple):
 def judge(frames: Sequence[Frame], libs: Path) -> list[Judged]:
     """All frames read and written by the messages in these jars."""
     cases = [
-        _case.pack(one.kind, one.key, one.version, len(one.frame)) + one.frame for one in frames
+        _case.pack(frame.kind, frame.key, frame.version, len(frame.frame)) + frame.frame
+        for frame in frames
     ]
     classes = java_compiler.classes(SOURCE, java_compiler.libs())
     command = [java.program("java"), *java.SHORT_RUN, "-cp", f"{classes}:{libs}/*", SOURCE.stem]

@@ -36,24 +36,28 @@ class Message(NamedTuple):
 
 def read(messages: Sequence[Message]) -> list[Any]:
     """The JSON of these frames' bodies."""
-    given = [(one, bytes(one.content)) for one in messages]
+    given = [(message, bytes(message.content)) for message in messages]
     return [json.loads(found) for found in _convert(_TO_JSON, given)]
 
 
 def written(messages: Sequence[Message]) -> list[bytes]:
     """The bodies of which this is the JSON, as Java writes them."""
-    return _convert(_FROM_JSON, [(one, json.dumps(one.content).encode()) for one in messages])
+    return _convert(
+        _FROM_JSON, [(message, json.dumps(message.content).encode()) for message in messages]
+    )
 
 
 def _convert(direction: int, given: Sequence[tuple[Message, bytes]]) -> list[bytes]:
     cases = [
-        _case.pack(direction, one.kind, one.key, one.version, len(content)) + content
-        for one, content in given
+        _case.pack(direction, message.kind, message.key, message.version, len(content)) + content
+        for message, content in given
     ]
     command = java_compiler.command_line(SOURCE, PROJECT, built_with=PROJECT)
     answers = java_compiler.answers(command, cases)
     refused = [
-        f"{one}: {found!r}" for (one, _), (bad, found) in zip(given, answers, strict=True) if bad
+        f"{message}: {found!r}"
+        for (message, _), (bad, found) in zip(given, answers, strict=True)
+        if bad
     ]
     assert not refused, f"{len(refused)} of {len(given)}:\n" + "\n".join(refused[:5])
     return [found for _, found in answers]
@@ -76,7 +80,7 @@ def _json_name(field: Any) -> str:
 
 def _value(field: Any, version: int, value: Any) -> Any:
     if field.is_array() or field.is_struct_array():
-        return [_value(field.array_of, version, one) for one in value]
+        return [_value(field.array_of, version, item) for item in value]
     if field.is_struct():
         return as_json(field, version, value)
     if field.type_str == "uuid":

@@ -48,9 +48,9 @@ class ZooKeeperProxy:
         self._open.add(their_writer)
 
         def end() -> None:
-            for one in both:
-                self._open.discard(one)
-                one.transport.abort()
+            for side in both:
+                self._open.discard(side)
+                side.transport.abort()
 
         if writer.transport.is_closing():  # it was cut before there was another half
             end()

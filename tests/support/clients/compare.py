@@ -11,11 +11,13 @@ from support.clients.client import Ack, Found
 from support.clients.corpus import Record, by_partition
 
 
-def assert_same(one: Mapping[int, Sequence[Found]], two: Mapping[int, Sequence[Found]]) -> None:
+def assert_same(
+    first: Mapping[int, Sequence[Found]], second: Mapping[int, Sequence[Found]]
+) -> None:
     """Two readings of the same partitions."""
-    assert sorted(one) == sorted(two)
-    for partition, left in one.items():
-        right = two[partition]
+    assert sorted(first) == sorted(second)
+    for partition, left in first.items():
+        right = second[partition]
         for number, (a, b) in enumerate(zip(left, right, strict=False)):
             assert a == b, f"partition {partition}, record {number}"
         assert len(left) == len(right), f"partition {partition}"

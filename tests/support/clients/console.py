@@ -69,10 +69,10 @@ class Console:
         return []
 
     def read(self, bootstrap: str, topic: str, ends: Mapping[int, int]) -> dict[int, list[Found]]:
-        wanted = [partition for partition, end in ends.items() if end]
-        runs = [_consumer(bootstrap, topic, partition, ends[partition]) for partition in wanted]
+        nonempty = [partition for partition, end in ends.items() if end]
+        runs = [_consumer(bootstrap, topic, partition, ends[partition]) for partition in nonempty]
         found: dict[int, list[Found]] = {partition: [] for partition in ends}
-        for partition, done in zip(wanted, java.run_all(runs), strict=True):
+        for partition, done in zip(nonempty, java.run_all(runs), strict=True):
             assert done.exit_code == 0, done.stderr
             found[partition] = list(_parse(done.stdout))
         return found

@@ -88,21 +88,21 @@ def create_topic(
     replicas: int = 1,
 ) -> None:
     """Create a topic; -1 partitions for the broker's default."""
-    wanted = {
+    new_topic = {
         "num_partitions": partitions,
         "replication_factor": replicas,
         "configs": dict(configs),
     }
     with closing(KafkaAdminClient(bootstrap_servers=bootstrap)) as admin:
-        admin.create_topics({topic: wanted})
+        admin.create_topics({topic: new_topic})
 
 
 def offsets(bootstrap: str, topic: str, partitions: int) -> tuple[dict[int, int], dict[int, int]]:
     """Earliest and latest offset per partition, as ListOffsets gives them."""
-    asked = [TopicPartition(topic, partition) for partition in range(partitions)]
+    topic_partitions = [TopicPartition(topic, partition) for partition in range(partitions)]
     with closing(KafkaConsumer(bootstrap_servers=bootstrap)) as consumer:
-        first = consumer.beginning_offsets(asked)
-        last = consumer.end_offsets(asked)
+        first = consumer.beginning_offsets(topic_partitions)
+        last = consumer.end_offsets(topic_partitions)
     return (
         {tp.partition: offset for tp, offset in first.items()},
         {tp.partition: offset for tp, offset in last.items()},

@@ -54,8 +54,8 @@ class OldClient:
             )
             for record in records
         ]
-        said = self._run("write", bootstrap, topic, codec, stdin="\n".join(lines))
-        return [Ack(*map(int, line.split())) for line in said]
+        output = self._run("write", bootstrap, topic, codec, stdin="\n".join(lines))
+        return [Ack(*map(int, line.split())) for line in output]
 
     def read(
         self, bootstrap: str, topic: str, ends: Mapping[int, int], max_bytes: int = FETCH_BYTES

@@ -126,8 +126,8 @@ class GroupJudge:
         self.is_settled = False
         self.committed.update(offsets)
 
-    def _complain(self, what: str) -> None:
-        self.complaints.append(f"group {self.group}: {what}")
+    def _complain(self, complaint: str) -> None:
+        self.complaints.append(f"group {self.group}: {complaint}")
 
 
 def unprocessed(judge: GroupJudge, acknowledged: Iterable[tuple[Place, int]]) -> list[str]:
@@ -142,7 +142,7 @@ def unprocessed(judge: GroupJudge, acknowledged: Iterable[tuple[Place, int]]) ->
 def judged(events: Iterable[Event]) -> dict[str, GroupJudge]:
     """The judges of all groups, after all events in the order of their times."""
     judges: dict[str, GroupJudge] = {}
-    for event in sorted(events, key=lambda one: one.at_ms):
+    for event in sorted(events, key=lambda event: event.at_ms):
         judges.setdefault(event.group, GroupJudge(event.group)).take(event)
     return judges
 
@@ -150,10 +150,10 @@ def judged(events: Iterable[Event]) -> dict[str, GroupJudge]:
 def given_up(events: Iterable[Event]) -> set[tuple[str, Place, int]]:
     """Commits (group, place, offset) whose members had no success in time."""
     return {
-        (one.group, at, offset)
-        for one in events
-        if one.what == "refused"
-        for at, offset in one.offsets.items()
+        (event.group, at, offset)
+        for event in events
+        if event.what == "refused"
+        for at, offset in event.offsets.items()
     }
 
 

@@ -43,38 +43,40 @@ class Story:
             self.events.append(event)
             self.groups[event.group].take(event)
 
-    def ask(self, group: str, what: Callable[[GroupJudge], bool]) -> bool:
+    def ask(self, group: str, question: Callable[[GroupJudge], bool]) -> bool:
         """A question about a group as it stands."""
         with self._lock:
-            return what(self.groups[group])
+            return question(self.groups[group])
 
-    def moved_ms(self, group: str, wanted: Callable[[GroupJudge], bool]) -> int:
-        """When a member of a group last got or gave up partitions, if the group is now as it is
-        wanted to be; 0 if it is not."""
+    def moved_ms(self, group: str, condition: Callable[[GroupJudge], bool]) -> int:
+        """When a member of a group last got or gave up partitions, if the condition holds for the
+        group now; 0 if it does not."""
         with self._lock:
-            if not wanted(self.groups[group]):
+            if not condition(self.groups[group]):
                 return 0
-            moves = [one.at_ms for one in self.events if one.group == group and one.what in MOVES]
+            moves = [
+                event.at_ms for event in self.events if event.group == group and event.what in MOVES
+            ]
         return max(moves, default=0)
 
-    def of(self, what: str, group: str = "") -> list[Event]:
+    def of(self, kind: str, group: str = "") -> list[Event]:
         """The events of one kind."""
         with self._lock:
             events = list(self.events)
-        return [one for one in events if one.what == what and group in ("", one.group)]
+        return [event for event in events if event.what == kind and group in ("", event.group)]
 
     def tail(self) -> str:
         """Where the groups stand, and the last reports, for messages about a failed test."""
         with self._lock:
-            kept = [one for one in self.events if one.what not in ("read", "committed")]
+            kept = [event for event in self.events if event.what not in ("read", "committed")]
             lines = [
-                f"{one.at_ms % 1_000_000} {one.member or one.group} {one.what} {one.why}"
-                f" {' '.join(sorted(one.places))}"
-                for one in kept[-SHOWN_EVENTS:]
+                f"{event.at_ms % 1_000_000} {event.member or event.group} {event.what} {event.why}"
+                f" {' '.join(sorted(event.places))}"
+                for event in kept[-SHOWN_EVENTS:]
             ]
             for name, group in self.groups.items():
                 owners = {at: sorted(who) for at, who in sorted(group.owners.items())}
-                ends = {at: one.end for at, one in sorted(group.processed.items())}
+                ends = {at: offsets.end for at, offsets in sorted(group.processed.items())}
                 lines.append(f"{name}: owners {owners}\n  processed {ends}")
                 lines.append(f"  committed {dict(sorted(group.committed.items()))}")
                 lines += group.complaints[:SHOWN_COMPLAINTS]
@@ -111,7 +113,7 @@ class Host:
         self.members.discard(member)
         self.process.send(f"leave {member}")
         eventually(
-            lambda: member in {one.member for one in self._story.of("left")},
+            lambda: member in {event.member for event in self._story.of("left")},
             within_s=END_WITHIN_S,
             what=f"{member} leaves",
             detail=self.tail,

@@ -106,7 +106,7 @@ class Scenario:
         ends = self.traffic.ends()
         self._await_processed(ends)
         for group in self.members:
-            self._await(group, lambda one: one.committed == ends, "all is committed")
+            self._await(group, lambda judge: judge.committed == ends, "all is committed")
         for host in {id(host): host for host in self._hosts()}.values():
             host.finish()
 
@@ -144,7 +144,7 @@ class Scenario:
         members = set(self.members[group])
         # From its last move on: what is reported late, for having happened later, is no part of it.
         at_ms = eventually(
-            lambda: self.story.moved_ms(group, lambda one: shared(one, self.places, members)),
+            lambda: self.story.moved_ms(group, lambda judge: shared(judge, self.places, members)),
             within_s=WITHIN_S,
             what=f"{members} share all in group {group}",
             detail=self.tail,
@@ -155,9 +155,9 @@ class Scenario:
         for group in self.members:
             self._await(group, processes(ends), "what came is processed")
 
-    def _await(self, group: str, wanted: Callable[[GroupJudge], bool], what: str) -> None:
+    def _await(self, group: str, condition: Callable[[GroupJudge], bool], what: str) -> None:
         eventually(
-            lambda: self.story.ask(group, wanted),
+            lambda: self.story.ask(group, condition),
             within_s=WITHIN_S,
             what=f"{what} in group {group}",
             detail=self.tail,

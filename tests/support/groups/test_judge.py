@@ -24,8 +24,8 @@ def assigned(member: str, *places: Place) -> Event:
     return Event("g", "assigned", member, places=places)
 
 
-def moved(what: str, member: str, *places: Place) -> Event:
-    return Event("g", what, member, places=places)
+def moved(kind: str, member: str, *places: Place) -> Event:
+    return Event("g", kind, member, places=places)
 
 
 def processed(member: str, at: Place, first: int, last: int) -> Event:

@@ -73,10 +73,14 @@ def stored_commits(bootstrap: str, partitions: int) -> Iterator[tuple[str, Place
 def committed(bootstrap: str, group: str, topic: str, partitions: int) -> dict[Place, int]:
     """A group's offsets in a topic, as the broker gives them; places without one are left out."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
-    asked = [TopicPartition(topic, at) for at in range(partitions)]
-    offsets = consumer.committed(asked, READ_WITHIN_S)
+    topic_partitions = [TopicPartition(topic, at) for at in range(partitions)]
+    offsets = consumer.committed(topic_partitions, READ_WITHIN_S)
     consumer.close()
-    return {f"{topic}/{one.partition}": one.offset for one in offsets if one.offset >= 0}
+    return {
+        f"{topic}/{topic_partition.partition}": topic_partition.offset
+        for topic_partition in offsets
+        if topic_partition.offset >= 0
+    }
 
 
 def commit_of(key: bytes, value: bytes) -> Iterator[tuple[str, Place, int]]:

@@ -67,18 +67,18 @@ def of_batches(partition: int, batches: Iterable[Written]) -> Iterator[str]:
     """Complaints about the sequences of a partition's batches, in the order of the log."""
     epochs: dict[int, int] = {}
     expected: dict[tuple[int, int], int] = {}
-    for one in batches:
-        who = f"{partition}@{one.base_offset}: producer {one.producer_id}"
-        if one.producer_id < 0:
+    for batch in batches:
+        who = f"{partition}@{batch.base_offset}: producer {batch.producer_id}"
+        if batch.producer_id < 0:
             continue
-        if one.epoch < epochs.get(one.producer_id, 0):
-            yield f"{who} has epoch {one.epoch} after {epochs[one.producer_id]}"
-        epochs[one.producer_id] = one.epoch
-        wanted = expected.get((one.producer_id, one.epoch), 0)
-        if one.sequence != wanted:
-            what = "repeats" if one.sequence < wanted else "skips to"
-            yield f"{who} epoch {one.epoch} {what} {one.sequence}, {wanted} is next"
-        expected[one.producer_id, one.epoch] = one.sequence + one.records
+        if batch.epoch < epochs.get(batch.producer_id, 0):
+            yield f"{who} has epoch {batch.epoch} after {epochs[batch.producer_id]}"
+        epochs[batch.producer_id] = batch.epoch
+        next_sequence = expected.get((batch.producer_id, batch.epoch), 0)
+        if batch.sequence != next_sequence:
+            verb = "repeats" if batch.sequence < next_sequence else "skips to"
+            yield f"{who} epoch {batch.epoch} {verb} {batch.sequence}, {next_sequence} is next"
+        expected[batch.producer_id, batch.epoch] = batch.sequence + batch.records
 
 
 def of_records(
@@ -86,28 +86,28 @@ def of_records(
 ) -> Iterator[str]:
     """Complaints about records (offset, record) by partition."""
     yield from outcomes.complaints
-    places: dict[Numbered, int] = {}
+    offsets: dict[Numbered, int] = {}
     for partition, records in found.items():
         after: dict[str, int] = {}
         for offset, record in records:
             if record.partition != partition:
                 yield f"{partition}@{offset}: {record} is in a wrong partition"
-            if record in places:
-                yield f"{partition}@{offset}: {record} is a duplicate of that at {places[record]}"
+            if record in offsets:
+                yield f"{partition}@{offset}: {record} is a duplicate of that at {offsets[record]}"
             elif record.number < after.get(record.writer, 0):
                 yield f"{partition}@{offset}: {record} comes after a later one"
             after[record.writer] = max(after.get(record.writer, 0), record.number + 1)
-            places.setdefault(record, offset)
+            offsets.setdefault(record, offset)
         for writer, count in after.items():
             for number in range(count):
                 record = Numbered(writer, partition, number)
-                if record not in places and record not in outcomes.given_up:
+                if record not in offsets and record not in outcomes.given_up:
                     yield f"{partition}: {record} is missing before {count - 1}"
     for record, offset in outcomes.acknowledged.items():
-        if record not in places:
+        if record not in offsets:
             yield f"{record} is acknowledged at {offset} and not there"
-        elif offset not in (UNKNOWN, places[record]):
-            yield f"{record} is acknowledged at {offset} and lies at {places[record]}"
+        elif offset not in (UNKNOWN, offsets[record]):
+            yield f"{record} is acknowledged at {offset} and lies at {offsets[record]}"
 
 
 def written(directory: Path) -> Iterator[Written]:

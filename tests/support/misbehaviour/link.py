@@ -64,7 +64,7 @@ class Link:
         self._broker = broker
         self._send_later = send_later
         self._slots: deque[Slot] = deque()
-        self._asked: deque[Sent] = deque()
+        self._unanswered: deque[Sent] = deque()
         self._held: list[Sent] = []
         self._is_hung_up = False
         self._loop = asyncio.get_running_loop()
@@ -75,8 +75,8 @@ class Link:
         while not self._is_idle() and (frame := await next_frame(broker)) is not None:
             self._answered(frame)
         self.hang_up()
-        for one in (*self._asked, *self._held):  # the broker is gone, and they with it
-            self._weather.ends(one.batches)
+        for sent in (*self._unanswered, *self._held):  # the broker is gone, and they with it
+            self._weather.ends(sent.batches)
         self._held.clear()
         self._broker.close()
         await requests  # it has ended with the connection
@@ -131,15 +131,15 @@ class Link:
     def _release(self) -> None:
         """Send what was held back."""
         held, self._held = self._held, []
-        for one in held:
-            self._send(one)
+        for sent in held:
+            self._send(sent)
 
     def _send(self, sent: Sent) -> None:
-        self._asked.append(sent)
+        self._unanswered.append(sent)
         self._broker.write(framed(sent.frame))
 
     def _answered(self, frame: bytes) -> None:
-        sent = self._asked.popleft()
+        sent = self._unanswered.popleft()
         self._weather.ends(sent.batches)
         if sent.batches:
             errors = produced.errors_of(sent.frame, frame)
@@ -159,7 +159,7 @@ class Link:
             self._client.write(framed(self._slots.popleft().answer or b""))
 
     def _is_idle(self) -> bool:
-        return self._is_hung_up and not self._asked and not self._held
+        return self._is_hung_up and not self._unanswered and not self._held
 
     def hang_up(self) -> None:
         """The client loses its connection. What it has sent may arrive late."""

@@ -129,9 +129,9 @@ class Program(Writer):
     def _listen(self, process: subprocess.Popen[bytes]) -> None:
         stdin, stdout = cast(Any, process.stdin), cast(Any, process.stdout)
         for line in stdout:
-            what, partition, number, rest = line.split(maxsplit=3)
+            outcome, partition, number, rest = line.split(maxsplit=3)
             value = b"%s/%s/%s/" % (self.name.encode(), partition, number)
-            if what == b"ack":
+            if outcome == b"ack":
                 self.history.acknowledge(value, int(partition), int(rest))
             else:
                 self.history.fail(value, rest.decode())

@@ -61,7 +61,9 @@ class Story:
         self._await(self._all_write(SETTLED_RECORDS), "all write", WITHIN_S)
         self.weather.is_bad = True
         within_s = WITHIN_S + LONGER_S * times
-        self._await(lambda: all(self.weather.fates[one] >= times for one in Fate), "all", within_s)
+        self._await(
+            lambda: all(self.weather.fates[fate] >= times for fate in Fate), "all", within_s
+        )
         self.weather.is_bad = False
         for writer in [*self._ended, *self._writers.values()]:
             writer.finish()
@@ -77,13 +79,15 @@ class Story:
                 partition, written(self.broker.data_dir / f"{TOPIC}-{partition}")
             )
         ]
-        records = {at: [(one.offset, numbered(_value(one))) for one in read[at]] for at in read}
+        records = {
+            at: [(record.offset, numbered(_value(record))) for record in read[at]] for at in read
+        }
         return [*found, *of_records(records, self.hearing.outcomes), *self.proxy.failures]
 
     def summary(self) -> str:
         """What happened, in a line or two."""
         outcomes = self.hearing.outcomes
-        fates = ", ".join(f"{self.weather.fates[one]} {one.value}" for one in Fate)
+        fates = ", ".join(f"{self.weather.fates[fate]} {fate.value}" for fate in Fate)
         producers = len(self._ended) + len(self._writers)
         return (
             f"{len(outcomes.acknowledged)} acknowledged, {len(outcomes.given_up)} given up by"
@@ -109,7 +113,9 @@ class Story:
 
     def _all_write(self, count: int) -> Callable[[], bool]:
         counts = self.hearing.by_writer
-        return lambda: all(counts[one.name.encode()] >= count for one in self._writers.values())
+        return lambda: all(
+            counts[writer.name.encode()] >= count for writer in self._writers.values()
+        )
 
     def _await(self, condition: Callable[[], bool], what: str, within_s: float) -> None:
         def holds() -> bool:

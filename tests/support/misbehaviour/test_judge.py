@@ -70,7 +70,9 @@ def outcomes(*numbers: int) -> Outcomes:
 
 def complaints(numbers: list[int], answers: Outcomes) -> list[str]:
     """About a partition that has these numbers of a writer."""
-    return list(of_records({0: [(at, record(one)) for at, one in enumerate(numbers)]}, answers))
+    return list(
+        of_records({0: [(at, record(number)) for at, number in enumerate(numbers)]}, answers)
+    )
 
 
 def test_all_once_and_in_order_is_good() -> None:
@@ -82,7 +84,7 @@ def test_all_once_and_in_order_is_good() -> None:
 
 
 @pytest.mark.parametrize(
-    ("numbers", "acknowledged", "what"),
+    ("numbers", "acknowledged", "complaint"),
     [
         ([0, 1, 1], (0, 1), "is a duplicate of that at 1"),
         ([0, 1, 0], (0, 1), "is a duplicate of that at 0"),
@@ -93,10 +95,10 @@ def test_all_once_and_in_order_is_good() -> None:
     ],
 )
 def test_wrong_records_are_found(
-    numbers: list[int], acknowledged: tuple[int, ...], what: str
+    numbers: list[int], acknowledged: tuple[int, ...], complaint: str
 ) -> None:
     (found,) = complaints(numbers, outcomes(*acknowledged))
-    assert found.endswith(what)
+    assert found.endswith(complaint)
 
 
 def test_a_record_elsewhere_is_found() -> None:

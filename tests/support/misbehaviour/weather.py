@@ -59,8 +59,8 @@ class Weather:
         """What is to become of a request with these batches."""
         fate = Fate.ARRIVES
         if self.is_bad and self.chance.random() < SHARE_OF_FAULTS:
-            fate = self.chance.choice([one for one in Fate if one is not Fate.ARRIVES])
-            if fate in HARMFUL and any(one.sequence == 0 for one in batches):
+            fate = self.chance.choice([fate for fate in Fate if fate is not Fate.ARRIVES])
+            if fate in HARMFUL and any(batch.sequence == 0 for batch in batches):
                 fate = Fate.ARRIVES
         self.fates[fate] += 1
         return fate
@@ -75,5 +75,5 @@ class Weather:
 
     def tells_errors(self, batches: Iterable[Batch]) -> bool:
         """Whether a client gets errors: never while a copy of its batch is under way."""
-        is_last = not any(self._on_the_way[one] > 0 for one in batches)
+        is_last = not any(self._on_the_way[batch] > 0 for batch in batches)
         return is_last and self.chance.random() < SHARE_OF_ERRORS_SENT

@@ -27,20 +27,23 @@ class Story:
         with self._lock:
             self._reports.append(read(line))
 
-    def reports(self, *whats: str, by: str = "") -> list[Report]:
+    def reports(self, *kinds: str, by: str = "") -> list[Report]:
         """Lines of some kinds, or all; of one instance, or all."""
         with self._lock:
             found = list(self._reports)
         return [
-            one for one in found if (not whats or one.what in whats) and by in ("", one.instance)
+            report
+            for report in found
+            if (not kinds or report.what in kinds) and by in ("", report.instance)
         ]
 
     def tail(self) -> str:
         """The last of it, for messages about a failed test."""
-        kept = [one for one in self.reports() if one.what not in ("sent", "committed")]
+        kept = [report for report in self.reports() if report.what not in ("sent", "committed")]
         return "\n".join(
-            f"{one.at_ms % 1_000_000} {one.instance} {one.what} {one.attempt} {one.why}"
-            for one in kept[-SHOWN_LINES:]
+            f"{report.at_ms % 1_000_000} {report.instance} {report.what} {report.attempt}"
+            f" {report.why}"
+            for report in kept[-SHOWN_LINES:]
         )
 
 
@@ -68,9 +71,9 @@ class Instance(TalkingProcess):
             home / f"{client.name}-{name}.err",
         )
 
-    def reported(self, *whats: str) -> list[Report]:
+    def reported(self, *kinds: str) -> list[Report]:
         """Its reports of some kinds."""
-        return self._story.reports(*whats, by=self.name)
+        return self._story.reports(*kinds, by=self.name)
 
     def end(self) -> Report | None:
         """Its last words."""

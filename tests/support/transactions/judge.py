@@ -98,22 +98,22 @@ def disorder(records: Records, counts: Mapping[int, int]) -> list[str]:
 def broken_promises(records: Records, reports: Iterable[Report]) -> list[str]:
     """Complaints about attempts that are there and should not be, not there, or there in part."""
     there: dict[Attempt, Counter[tuple[int, int]]] = defaultdict(Counter)
-    for of_one in records.values():
-        for _, value in of_one:
+    for partition_records in records.values():
+        for _, value in partition_records:
             output = parse(value)
             there[output.attempt][output.partition, output.number] += 1
     sent: dict[Attempt, set[tuple[int, int]]] = defaultdict(set)
     ends: dict[Attempt, str] = {}
-    for one in reports:
-        attempt = Attempt(one.instance, one.attempt)
-        if one.what == "sent":
-            for place, first, last in one.ranges:
+    for report in reports:
+        attempt = Attempt(report.instance, report.attempt)
+        if report.what == "sent":
+            for place, first, last in report.ranges:
                 partition = int(place.rpartition("/")[2])
                 sent[attempt].update((partition, number) for number in range(first, last + 1))
-        elif one.what in ("committing", "committed", "aborted"):
-            ends[attempt] = one.what
-        elif one.what == "fenced" and ends.get(attempt) != "committing":
-            ends[attempt] = one.what  # else perhaps only the retry of its commit was fenced
+        elif report.what in ("committing", "committed", "aborted"):
+            ends[attempt] = report.what
+        elif report.what == "fenced" and ends.get(attempt) != "committing":
+            ends[attempt] = report.what  # else perhaps only the retry of its commit was fenced
     complaints = [
         f"{attempt} was never reported as sent" for attempt in there if attempt not in sent
     ]
@@ -151,13 +151,13 @@ def not_for_all(committed: Records, uncommitted: Records) -> list[str]:
     return complaints
 
 
-def differing(one: Records, other: Records, what: str) -> list[str]:
+def differing(first: Records, second: Records, readings: str) -> list[str]:
     """Complaints where two readers of the same did not get the same."""
     return [
-        f"output/{partition}: {what}: {len(one.get(partition, ()))} records and"
-        f" {len(other.get(partition, ()))}, or not the same"
-        for partition in sorted({*one, *other})
-        if list(one.get(partition, ())) != list(other.get(partition, ()))
+        f"output/{partition}: {readings}: {len(first.get(partition, ()))} records and"
+        f" {len(second.get(partition, ()))}, or not the same"
+        for partition in sorted({*first, *second})
+        if list(first.get(partition, ())) != list(second.get(partition, ()))
     ]
 
 

@@ -105,7 +105,7 @@ def read_all(bootstrap: str, topic: str, partitions: int, isolation: str) -> Got
     """All that lies in a topic, up to what is its end for that isolation."""
     got: Got = {at: [] for at in range(partitions)}
     left = set(got)
-    wanted = known_ends(bootstrap, [(topic, at) for at in got], isolation)
+    end_offsets = known_ends(bootstrap, [(topic, at) for at in got], isolation)
     until = time.monotonic() + READ_WITHIN_S
     reader = consumer(bootstrap, topic, partitions, isolation)
     while left:
@@ -113,7 +113,7 @@ def read_all(bootstrap: str, topic: str, partitions: int, isolation: str) -> Got
         for message in reader.consume(1000, POLL_S):
             if message.error() is None:
                 got[message.partition()].append((message.offset(), message.value()))
-            elif is_end(message, wanted):
+            elif is_end(message, end_offsets):
                 left.discard(message.partition())
     reader.close()
     return got
@@ -131,7 +131,7 @@ def read_by_kafka_python(bootstrap: str, topic: str, ends: Mapping[int, int]) ->
 
         def at_end() -> bool:
             for at, records in reader.poll(timeout_ms=500).items():
-                got[at.partition] += [(one.offset, one.value) for one in records]
+                got[at.partition] += [(record.offset, record.value) for record in records]
             return all(reader.position(at) >= ends[at.partition] for at in places)
 
         eventually(at_end, within_s=READ_WITHIN_S, what=f"kafka-python reads {topic}")
@@ -144,19 +144,21 @@ def known_ends(
     """Where partitions end, when their leaders know it. One that has just begun to lead gives its
     readers less than is committed for a while, and says here that it does not know (KIP-207)."""
     level = IsolationLevel[isolation.upper()]
-    asked = {TopicPartition(*place): OffsetSpec.latest() for place in places}
+    specs = {TopicPartition(*place): OffsetSpec.latest() for place in places}
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
 
     def known() -> dict[tuple[str, int], int] | None:
         try:
-            found = admin.list_offsets(asked, isolation_level=level, request_timeout=READ_WITHIN_S)
-            return {(at.topic, at.partition): one.result().offset for at, one in found.items()}
+            found = admin.list_offsets(specs, isolation_level=level, request_timeout=READ_WITHIN_S)
+            return {
+                (at.topic, at.partition): future.result().offset for at, future in found.items()
+            }
         except KafkaException as raised:
             if raised.args[0].code() not in NOT_KNOWN_YET:
                 raise
             return None
 
-    return eventually(known, within_s=READ_WITHIN_S, what=f"the ends of {asked} are known")
+    return eventually(known, within_s=READ_WITHIN_S, what=f"the ends of {specs} are known")
 
 
 def is_end(message: Message, ends: Mapping[tuple[str, int], int]) -> bool:

@@ -131,8 +131,8 @@ class Scenario:
 
     def finish(self) -> None:
         """All instances end politely, and nothing is open any more."""
-        for one in (*self.slots, *self.superseded):
-            self._finish(one)
+        for instance in (*self.slots, *self.superseded):
+            self._finish(instance)
         bootstrap = self.broker.bootstrap
         self.ends = readers.await_stable(bootstrap, TARGET, PARTITIONS, STABLE_WITHIN_S)
         offsets_partitions = int(GROUP_SETTINGS["offsets.topic.num.partitions"])
@@ -151,57 +151,57 @@ class Scenario:
         other = readers.read_by_kafka_python(bootstrap, TARGET, self.ends)
         found += judge.differing(visible, other, "read by confluent-kafka, and by kafka-python")
         offsets = committed(bootstrap, GROUP, SOURCE, PARTITIONS)
-        wanted = {f"{SOURCE}/{at}": count for at, count in self.counts.items()}
-        if offsets != wanted:
-            found.append(f"the group's offsets are {offsets}, and not {wanted}")
-        may_be_fenced = {one.name for one in self.superseded}
+        expected = {f"{SOURCE}/{at}": count for at, count in self.counts.items()}
+        if offsets != expected:
+            found.append(f"the group's offsets are {offsets}, and not {expected}")
+        may_be_fenced = {instance.name for instance in self.superseded}
         found += [
-            f"{one.instance} is fenced without a successor: {one.why}"
-            for one in self.story.reports("fenced")
-            if one.instance not in may_be_fenced
+            f"{report.instance} is fenced without a successor: {report.why}"
+            for report in self.story.reports("fenced")
+            if report.instance not in may_be_fenced
         ]
         found += [
-            f"{one.instance} {one.why}"
-            for one in self.story.reports("failed")
-            if one.why.startswith(HANGS)
+            f"{report.instance} {report.why}"
+            for report in self.story.reports("failed")
+            if report.why.startswith(HANGS)
         ]
         self.invisible = sum(map(len, everything.values())) - sum(map(len, visible.values()))
         return found
 
     def tail(self) -> str:
         """For messages about a failed test."""
-        errors = "\n".join(one.errors() for one in self.slots)
+        errors = "\n".join(instance.errors() for instance in self.slots)
         return f"{errors}\n{self.story.tail()}\n{self.broker.tail()}"
 
     def _start(self, transactional_id: str) -> Instance:
         name = f"i{next(self._numbers)}"
-        one = Instance(
+        instance = Instance(
             self.client, self.broker.bootstrap, transactional_id, name, self.story, self.home
         )
-        self._stack.callback(one.close)
-        return one
+        self._stack.callback(instance.close)
+        return instance
 
     def _replace_ended(self) -> None:
         """As a supervisor of such programs would: one that gave up is started again."""
-        for slot, one in enumerate(self.slots):
-            if not one.runs:
-                self._gave_up(one)
-                self.slots[slot] = self._start(one.transactional_id)
+        for slot, instance in enumerate(self.slots):
+            if not instance.runs:
+                self._gave_up(instance)
+                self.slots[slot] = self._start(instance.transactional_id)
 
-    def _gave_up(self, one: Instance) -> None:
-        one.close()
-        end = one.end()
-        self.ended.append(f"{one.name} {end.what}: {end.why}" if end else one.errors())
+    def _gave_up(self, instance: Instance) -> None:
+        instance.close()
+        end = instance.end()
+        self.ended.append(f"{instance.name} {end.what}: {end.why}" if end else instance.errors())
 
-    def _finish(self, one: Instance) -> None:
-        code = one.finish()
-        if one in self.superseded and one.reported("failed"):
-            self._gave_up(one)
+    def _finish(self, instance: Instance) -> None:
+        code = instance.finish()
+        if instance in self.superseded and instance.reported("failed"):
+            self._gave_up(instance)
             return
-        end = one.end()
-        well = ("left", "fenced") if one in self.superseded else ("left",)
+        end = instance.end()
+        well = ("left", "fenced") if instance in self.superseded else ("left",)
         assert code == 0 and end is not None and end.what in well, (
-            f"{one.name} ended with {code}: {end}\n{one.tail()}"
+            f"{instance.name} ended with {code}: {end}\n{instance.tail()}"
         )
 
 
@@ -225,7 +225,9 @@ def play(
         took_s = time.monotonic() - began
         scenario.finish()
         complaints = scenario.complaints()
-        ends = Counter(one.what for one in scenario.story.reports("committed", "aborted", "fenced"))
+        ends = Counter(
+            report.what for report in scenario.story.reports("committed", "aborted", "fenced")
+        )
         print(
             f"{client.name}: {plan.records} records in {took_s:.1f} s; broker killed"
             f" {scenario.kills} times, instances {plan.instance_kills}, superseded"

@@ -11,7 +11,7 @@ from bench import frames
 from kavka.compat_tests.raw.codec import schemas, stock_codec
 
 
-def asked(name: str, version: int, frame: bytes) -> Any:
+def decoded(name: str, version: int, frame: bytes) -> Any:
     """A request, of which nothing may be left over."""
     header = struct.pack(">hh", stock_codec.message_class(f"{name}Request").API_KEY, version)
     assert frame[4:8] == header
@@ -31,21 +31,21 @@ def answered(name: str, version: int, values: dict[str, Any]) -> memoryview:
 
 
 def test_a_topic_has_as_many_replicas_as_are_wanted() -> None:
-    request = asked("CreateTopics", 4, frames.create_topic("some", 3, replicas=2))
+    request = decoded("CreateTopics", 4, frames.create_topic("some", 3, replicas=2))
     (topic,) = request.topics
     assert (topic.name, topic.num_partitions, topic.replication_factor) == ("some", 3, 2)
 
 
 @pytest.mark.parametrize("partition", [0, 5])
 def test_the_end_of_a_partition_is_asked_for(partition: int) -> None:
-    request = asked("ListOffsets", 1, frames.list_end_offset("some", partition))
+    request = decoded("ListOffsets", 1, frames.list_end_offset("some", partition))
     (topic,) = request.topics
     (found,) = topic.partitions
     assert (topic.name, found.partition_index, found.timestamp) == ("some", partition, -1)
 
 
 def test_metadata_is_asked_for_no_topic() -> None:
-    assert asked("Metadata", 1, frames.cluster_metadata()).topics == []
+    assert decoded("Metadata", 1, frames.cluster_metadata()).topics == []
 
 
 @pytest.mark.parametrize("controller", [3, -1])

@@ -25,9 +25,9 @@ from unit.compat_tests.test_suite import client, missing
 
 def test_it_lists_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--list"]) == 0
-    said = capsys.readouterr().out
-    assert "kafka-python" in said
-    assert "many-partitions" in said
+    output = capsys.readouterr().out
+    assert "kafka-python" in output
+    assert "many-partitions" in output
 
 
 @pytest.mark.parametrize(
@@ -158,10 +158,10 @@ def test_a_client_that_is_left_out_says_what_it_needs(
     run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(separate=False) == 0
-    said = capsys.readouterr().out.splitlines()
-    (line,) = [one for one in said if "unavailable:" in one]
+    lines = capsys.readouterr().out.splitlines()
+    (line,) = [line for line in lines if "unavailable:" in line]
     assert line.split()[3:] == ["absent", "one", "unavailable:", "needs", "a", "toolchain"], line
-    assert said[-2] == "absent: needs a toolchain"
+    assert lines[-2] == "absent: needs a toolchain"
 
 
 def test_a_broker_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:

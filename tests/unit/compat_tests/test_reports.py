@@ -91,8 +91,8 @@ def test_applications_have_a_table_of_their_own() -> None:
     assert not [line for line in lines if line.startswith("| count |")]
     assert "<td>Counts &lt;words&gt;</td>" in html.page(WITH_APPLICATIONS)
     assert "Applications" not in html.page(RESULTS)
-    both = markdown.comparison(beside.of(RESULTS, WITH_APPLICATIONS)).splitlines()
-    assert "| Streams 4.0 | Counts <words> | . ✓ |" in both
+    comparison_lines = markdown.comparison(beside.of(RESULTS, WITH_APPLICATIONS)).splitlines()
+    assert "| Streams 4.0 | Counts <words> | . ✓ |" in comparison_lines
 
 
 def test_the_protocol_in_markdown() -> None:
@@ -110,10 +110,10 @@ def test_the_protocol_in_markdown() -> None:
 
 def test_a_run_of_the_protocol_alone_has_no_matrix() -> None:
     results = replace(RESULTS, clients=[], scenarios=[], cells=[])
-    both = beside.of(results, results)
-    for text in (markdown.page(results), markdown.comparison(both)):
+    comparison = beside.of(results, results)
+    for text in (markdown.page(results), markdown.comparison(comparison)):
         assert "| client |" not in text and "| Fetch |" in text
-    for page in (html.page(results), html.comparison(both)):
+    for page in (html.page(results), html.comparison(comparison)):
         assert "<th>client</th>" not in page and "<th>Fetch</th>" in page
 
 
@@ -124,26 +124,26 @@ def test_two_results_side_by_side() -> None:
         clients=[RESULTS.clients[0]],
         cells=[Cell("one", "plain", Status.PASSED), Cell("one", "acks", Status.PASSED)],
     )
-    both = beside.of(RESULTS, other)
-    lines = markdown.comparison(both).splitlines()
+    comparison = beside.of(RESULTS, other)
+    lines = markdown.comparison(comparison).splitlines()
     assert "| One 1.0 | ✓ | ✗ ✓ |" in lines
     assert "| Two | ? . | ? . |" in lines
     assert "## What failed with a <broker>" in lines
     assert "## What failed with other" not in lines
-    text = read(html.comparison(both)).as_one
+    text = read(html.comparison(comparison)).as_one
     assert "✗ ✓" in text and "What failed with a <broker>" in text
     assert "What failed with other" not in text
-    found = both.as_json["cells"][1]
+    found = comparison.as_json["cells"][1]
     assert (found["client"], found["scenario"]) == ("one", "acks")
-    assert [one["status"] for one in found["found"]] == ["failed", "passed"]
-    assert both.as_json["cells"][2]["found"][1] is None
+    assert [side["status"] for side in found["found"]] == ["failed", "passed"]
+    assert comparison.as_json["cells"][2]["found"][1] is None
 
 
 def test_the_protocol_of_two_results_side_by_side() -> None:
     rows = [replace(row) for row in RESULTS.protocol if row.api == "Fetch"]
     rows[2] = ProtocolRow("Fetch", 6, "failed", 10, 1, ("'another', step 1: 2",))
-    both = beside.of(RESULTS, replace(RESULTS, broker="other", protocol=rows))
-    lines = markdown.comparison(both).splitlines()
+    comparison = beside.of(RESULTS, replace(RESULTS, broker="other", protocol=rows))
+    lines = markdown.comparison(comparison).splitlines()
     fetch = "the same 4-5,12; different 6-7,10; not offered 9; not tried 11"
     assert f"| Fetch | {fetch} | {fetch} |" in lines
     assert "| CreateAcls | offered, no cases 2-3 |  |" in lines
@@ -151,8 +151,8 @@ def test_the_protocol_of_two_results_side_by_side() -> None:
     assert "- Fetch v6: 'another', step 1: 2" in lines[alone:]
     together = lines.index("## Answered otherwise than by Apache Kafka: both")
     assert "- Fetch v10: 'b': c of Fetch (<why>)" in lines[together:]
-    assert "offered, no cases 2-3" in read(html.comparison(both)).as_one
-    named = {(one["api"], one["version"]): one["found"] for one in both.as_json["protocol"]}
+    assert "offered, no cases 2-3" in read(html.comparison(comparison)).as_one
+    named = {(row["api"], row["version"]): row["found"] for row in comparison.as_json["protocol"]}
     assert named["CreateAcls", 2][0]["verdict"] == "no cases"
     assert named["CreateAcls", 2][1] is None
 

@@ -121,7 +121,7 @@ def test_what_is_wanted(properties: dict[str, str], wanted: Wanted) -> None:
     ],
 )
 def test_what_a_client_can_do(client: str, wanted: Wanted, lack: str) -> None:
-    (row,) = (one for one in CLIENTS if one.name == client)
+    (row,) = (row for row in CLIENTS if row.name == client)
     found = row.access.lack(wanted)
     assert lack in found
     assert bool(found) == bool(lack)

@@ -27,11 +27,11 @@ class Compat:
     def __init__(self, place: Path, *, ignores_hang_up: bool = False) -> None:
         self._place = place
         self._said = place.parent / "said"
-        with self._said.open("wb") as said:
+        with self._said.open("wb") as output:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "kavka", "compat", "--apis", "all"],
                 env={**kavka_environment(), "TMPDIR": str(place)},
-                stdout=said,
+                stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
                 preexec_fn=_ignore_hang_up if ignores_hang_up else None,
@@ -105,7 +105,7 @@ def ended(compat: Compat, broker: int | None) -> None:
 @pytest.mark.parametrize(
     ("number", "when"),
     [*((number, "works") for number in SIGNALS), (signal.SIGTERM, "starts")],
-    ids=lambda one: getattr(one, "name", one),
+    ids=lambda value: getattr(value, "name", value),
 )
 def test_a_signal_ends_it_with_its_broker(number: signal.Signals, when: str, place: Path) -> None:
     compat, broker = Compat(place), None

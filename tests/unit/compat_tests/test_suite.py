@@ -145,8 +145,10 @@ async def test_scenarios_of_applications_are_for_them_alone() -> None:
         ("app", "for it"),
     }
     assert [row.name for row in results.matrix_rows] == ["fake"]
-    assert [one.name for one in results.matrix_columns] == ["for all"]
-    assert [(row.name, one.title) for row, one, _ in results.applications] == [("app", "Does it")]
+    assert [scenario.name for scenario in results.matrix_columns] == ["for all"]
+    assert [(row.name, scenario.title) for row, scenario, _ in results.applications] == [
+        ("app", "Does it")
+    ]
 
 
 async def test_a_refusal_must_be_the_expected_one(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_a_step_writes_a_limited_number_of_bytes(kit: OffsetKit) -> None:
     kit.commit_offsets({("t", index): 1 for index in range(40)}, group_id)
     before = len(kit.port.batches)
     kit.advance(RETENTION_MS)
-    sizes = [sum(len(one.key) for one in records) for records, _ in kit.port.batches[before:]]
+    sizes = [sum(len(record.key) for record in records) for records, _ in kit.port.batches[before:]]
     assert len(sizes) == 3 and max(sizes) < 600_000
     assert not kit.shard.state.groups
 

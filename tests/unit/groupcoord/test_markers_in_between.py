@@ -24,11 +24,11 @@ Decide = Callable[[OffsetKit], DecisionOrSteps]
 
 def _commit(kit: OffsetKit, producer_id: int | None) -> DecisionOrSteps:
     offsets_to_commit = [OffsetToCommit("t", index, 100 + index) for index in range(1, COUNT + 2)]
-    asked = Commit("g", "", None, -1, 9, offsets_to_commit)
+    request = Commit("g", "", None, -1, 9, offsets_to_commit)
     if producer_id is None:
-        return kit.shard.offsets.commit(asked, ReplyFuture(), kit.now_ms)
+        return kit.shard.offsets.commit(request, ReplyFuture(), kit.now_ms)
     producer = Producer(producer_id, 0)
-    return kit.shard.offsets.commit_transactional(asked, producer, ReplyFuture(), kit.now_ms)
+    return kit.shard.offsets.commit_transactional(request, producer, ReplyFuture(), kit.now_ms)
 
 
 DECISIONS: dict[str, Decide] = {

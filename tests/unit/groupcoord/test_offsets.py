@@ -21,13 +21,13 @@ def kit() -> OffsetKit:
 
 def written(kit: OffsetKit) -> list[CommittedOffset]:
     found = [decode(record.value or b"") for record in kit.appended]
-    return [one for one in found if one is not None]
+    return [committed for committed in found if committed is not None]
 
 
 def test_times_of_a_commit(kit: OffsetKit) -> None:
     kit.commit_offsets([OffsetToCommit("t", 0, 5), OffsetToCommit("t", 1, 5, timestamp_ms=77)])
     kit.commit_offsets({("t", 2): 5}, version=2, retention_ms=1000)
-    times = [(one.committed_at_ms, one.expires_at_ms) for one in written(kit)]
+    times = [(committed.committed_at_ms, committed.expires_at_ms) for committed in written(kit)]
     assert times == [(START_MS, -1), (77, -1), (START_MS, START_MS + 1000)]
 
 

@@ -133,8 +133,8 @@ class OffsetsAgainstModel(RuleBasedStateMachine):
     def _refused(self, code: ErrorCode, call: object, *args: object) -> None:
         try:
             call(*args)  # type: ignore[operator]
-        except ApiError as refusal:
-            assert refusal.code == code
+        except ApiError as error:
+            assert error.code == code
         else:
             raise AssertionError("it was not refused")
 
@@ -149,11 +149,11 @@ class OffsetsAgainstModel(RuleBasedStateMachine):
     def _sweep(self, now_ms: int) -> None:
         for group_id in list(self.groups):
             kept = self.kept.get(group_id, {})
-            for partition, one in list(kept.items()):
-                if one.expires_ms is None:
-                    over = now_ms - one.committed_ms >= RETENTION_MINUTES * MINUTE_MS
+            for partition, committed in list(kept.items()):
+                if committed.expires_ms is None:
+                    over = now_ms - committed.committed_ms >= RETENTION_MINUTES * MINUTE_MS
                 else:
-                    over = now_ms >= one.expires_ms
+                    over = now_ms >= committed.expires_ms
                 if over and not self._is_pending(group_id, partition):
                     del kept[partition]
             if not kept and not any(groups.get(group_id) for groups in self.pending.values()):
@@ -183,7 +183,7 @@ class OffsetsAgainstModel(RuleBasedStateMachine):
         rules = self.kit.shard.offsets
         assert set(self.kit.shard.state.groups) == self.groups
         expected = {
-            group_id: {partition: one.offset for partition, one in kept.items()}
+            group_id: {partition: committed.offset for partition, committed in kept.items()}
             for group_id, kept in self.kept.items()
         }
         for group_id in GROUPS:
@@ -194,7 +194,10 @@ class OffsetsAgainstModel(RuleBasedStateMachine):
                 assert is_unstable == self._is_pending(group_id, partition)
         assert rules.store.count == sum(map(len, expected.values()))
         open_groups = {
-            one for groups in self.pending.values() for one, offsets in groups.items() if offsets
+            group_id
+            for groups in self.pending.values()
+            for group_id, offsets in groups.items()
+            if offsets
         }
         assert {group_id for group_id in GROUPS if rules.pending.has_any(group_id)} == open_groups
         assert bool(rules.pending) == bool(open_groups)

@@ -37,5 +37,5 @@ def test_a_transaction_is_completed_in_steps(monkeypatch: pytest.MonkeyPatch) ->
         pending.put(7, "g", "t", partition, b"v")
     for expected in ([0, 1], [2, 3], [4]):
         assert pending.is_open(7)
-        assert [one.partition for one in pending.complete(7, committed=True)] == expected
+        assert [offset.partition for offset in pending.complete(7, committed=True)] == expected
     assert not pending.is_open(7) and not pending

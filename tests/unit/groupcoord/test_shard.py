@@ -24,7 +24,7 @@ def test_records_of_unknown_versions_are_skipped_and_logged_once(
     for key in (b"", b"\1"):  # too short for a version
         kit.shard.apply(JournalRecord(key, b"value"), None)
         kit.shard.replay([key], [None])
-    unknown = [one.args for one in caplog.records if "key version" in one.msg]
+    unknown = [record.args for record in caplog.records if "key version" in record.msg]
     assert unknown == [(9,), (300,)]
     assert not kit.shard.state.groups
 
@@ -32,8 +32,8 @@ def test_records_of_unknown_versions_are_skipped_and_logged_once(
 def test_many_records_of_one_decision_are_applied_in_order(kit: OffsetKit) -> None:
     partitions = [("t", index) for index in range(2 * BATCH_REPLAY_MIN)]
     kit.commit_offsets(dict.fromkeys(partitions, 1))
-    kit.commit_offsets({one: index for index, one in enumerate(partitions)})
-    assert kit.offsets() == {one: one[1] for one in partitions}
+    kit.commit_offsets({partition: index for index, partition in enumerate(partitions)})
+    assert kit.offsets() == {partition: partition[1] for partition in partitions}
     kit.delete_offsets(partitions[1:])
     assert kit.offsets() == {partitions[0]: 0}
     kit.commit_offsets(dict.fromkeys(partitions[1:], 2))

@@ -38,7 +38,7 @@ def run(
     with asyncio.Runner(loop_factory=make_loop) as runner:
         lost = runner.run(main())
     assert not lost, lost
-    assert not [one for one in threading.enumerate() if one.name.startswith("kavka")]
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("kavka")]
 
 
 async def can_connect(address: str) -> bool:
@@ -72,7 +72,7 @@ def test_a_whole_life(make_loop: Callable[[], asyncio.AbstractEventLoop]) -> Non
             assert broker.bootstrap_servers == address, "for clients that wait for it"
             assert not (directory / CLEAN).exists()
             await broker.start()
-            assert [one.value for one in await broker.read("t")] == [b"1", b"2"]
+            assert [record.value for record in await broker.read("t")] == [b"1", b"2"]
             assert await broker.end_offsets("t") == {0: 0, 1: 2}
             assert (broker.bootstrap_servers, broker.cluster_id) == (address, cluster)
             assert await broker.topics() == ["t"]

@@ -30,7 +30,7 @@ GROWTH_BYTES_MAX = 12 << 20
 
 def threads() -> list[str]:
     """The names of the threads that Kavka has in this process."""
-    return [one.name for one in threading.enumerate() if one.name.startswith("kavka")]
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("kavka")]
 
 
 def can_connect(address: str) -> bool:
@@ -151,7 +151,7 @@ def test_several_at_once_used_by_several_threads() -> None:
             user.join()
         assert not wrong
         assert len(first.topics()) == len(second.topics()) == 20
-        values = [one.value for one in first.read("a-3")]
+        values = [record.value for record in first.read("a-3")]
         assert values == [b"a%d" % number for number in range(3, 100, 10)]
 
 
@@ -164,8 +164,8 @@ def test_threads_that_start_and_end_it_do_so_one_after_another() -> None:
             begin.wait()
             try:
                 action()
-            except Exception as refusal:
-                refusals.append(str(refusal))
+            except Exception as error:
+                refusals.append(str(error))
 
         begin = threading.Barrier(3)
         users = [threading.Thread(target=act) for _ in range(3)]
@@ -285,8 +285,8 @@ def test_a_forked_child_has_no_part_in_it() -> None:
         "    print(os.waitpid(child, 0)[1], broker.topics(), broker.data_dir.exists())\n"
     )
     assert done.returncode == 0, done.stderr
-    refusal, parent = done.stdout.splitlines()
-    assert "is not in this process" in refusal
+    child, parent = done.stdout.splitlines()
+    assert "is not in this process" in child
     assert parent == "0 ['t'] True"
 
 

@@ -22,7 +22,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 def others(cluster: Cluster, broker_id: int) -> list[int]:
-    return [one for one in cluster.addresses if one != broker_id]
+    return [other for other in cluster.addresses if other != broker_id]
 
 
 def values(cluster: Cluster, topic: str) -> list[bytes | None]:
@@ -104,7 +104,7 @@ def test_a_follower_that_is_cut_off_is_missed() -> None:
         cluster.create_topic("t", 2)
         leader = cluster.controller
         assert leader is not None
-        (index,) = (one for one in (0, 1) if cluster.leader_of("t", one) == leader)
+        (index,) = (index for index in (0, 1) if cluster.leader_of("t", index) == leader)
         (follower,) = others(cluster, leader)
         cluster.partition(leader, from_=[follower])
         cluster.produce("t", b"x", partition=index)
@@ -157,12 +157,12 @@ def test_mistakes_are_named() -> None:
 async def test_on_the_loop_of_the_test() -> None:
     async with AsyncCluster(2) as cluster:
         await cluster.create_topic("t", 2)
-        await asyncio.gather(*(cluster.produce("t", b"x", partition=one) for one in (0, 1)))
+        await asyncio.gather(*(cluster.produce("t", b"x", partition=index) for index in (0, 1)))
         leader = cluster.leader_of("t", 1)
         assert leader is not None
         await cluster.kill(leader)
         assert await cluster.produce("t", b"y", partition=1) == 1
-        assert [one.value for one in await cluster.read("t", 1)] == [b"x", b"y"]
+        assert [record.value for record in await cluster.read("t", 1)] == [b"x", b"y"]
         await cluster.start(leader)
         await cluster.wait_until_in_sync()
         with pytest.raises(ValueError, match="at_least needs a partition"):
@@ -188,7 +188,7 @@ async def test_a_consumer_reads_from_the_replica_in_its_rack() -> None:
         for number in range(10):
             await cluster.produce("t", b"%d" % number)
         leader = cluster.leader_of("t")
-        nearest = next(one for one in cluster.brokers if one != leader)
+        nearest = next(broker_id for broker_id in cluster.brokers if broker_id != leader)
         consumer = Consumer(
             {
                 "bootstrap.servers": cluster.bootstrap_servers,
@@ -210,7 +210,7 @@ async def test_a_consumer_reads_from_the_replica_in_its_rack() -> None:
         consumer.assign([Place("t", 0, 0)])
         try:
             assert await read(10) == [b"%d" % number for number in range(10)]
-            assert [one for one, size in bytes_out().items() if size] == [nearest]
+            assert [broker_id for broker_id, size in bytes_out().items() if size] == [nearest]
             await cluster.kill(nearest)
             await cluster.produce("t", b"10")
             assert await read(1) == [b"10"]

@@ -45,8 +45,8 @@ def test_brokers_that_replicate_until_a_signal() -> None:
         assert producer.partitions_for("t") == {0, 1}
         producer.close()
         process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=ENDS_WITHIN_S)
-    assert (process.returncode, said) == (0, "")
+        _, output = process.communicate(timeout=ENDS_WITHIN_S)
+    assert (process.returncode, output) == (0, "")
 
 
 @pytest.mark.parametrize(

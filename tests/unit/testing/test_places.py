@@ -61,9 +61,9 @@ def test_ports_are_the_same_and_reserved_until_released() -> None:
     async def story() -> None:
         ports = Ports()
         settings = broker_settings(given)
-        first = [one.port for one in (await ports.of(settings)).listeners]
+        first = [listener.port for listener in (await ports.of(settings)).listeners]
         assert all(first) and len(set(first)) == 2
-        assert [one.port for one in (await ports.of(settings)).listeners] == first
+        assert [listener.port for listener in (await ports.of(settings)).listeners] == first
         with socket.socket() as other, pytest.raises(OSError, match="in use"):
             other.bind((HOST, first[0]))
         network = SocketNetwork(

@@ -95,8 +95,8 @@ def test_one_broker_for_all_and_a_topic_for_each(tmp_path: Path) -> None:
 def test_each_xdist_worker_has_its_own(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(CONFTEST)
     (tmp_path / "test_it.py").write_text(TESTS, encoding="utf-8")
-    said = pytest_run(tmp_path, "-p", "xdist", "-n", "2", "--dist", "each")
-    assert re.search(r"\b14 passed\b", said)
+    output = pytest_run(tmp_path, "-p", "xdist", "-n", "2", "--dist", "each")
+    assert re.search(r"\b14 passed\b", output)
     directories = {path.read_text() for path in tmp_path.glob("directory-*")}
     assert len(directories) == 2
     assert not any(map(os.path.exists, directories))

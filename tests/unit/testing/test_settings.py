@@ -90,7 +90,7 @@ def test_by_default_it_listens_on_a_free_port_of_this_machine_alone() -> None:
         {"listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT"},
         {"inter_broker_listener_name": "A"},
     )
-    assert [one.name for one in broker_settings(given).listeners] == ["A", "B"]
+    assert [listener.name for listener in broker_settings(given).listeners] == ["A", "B"]
 
 
 def test_the_directory() -> None:

@@ -18,10 +18,10 @@ def test_coroutines_run_there_and_results_come_back() -> None:
     thread = LoopThread("some name")
     assert thread.is_alive
     assert thread.call(ident()) != threading.get_ident()
-    assert [one.name for one in threading.enumerate()].count("some name") == 1
+    assert [thread.name for thread in threading.enumerate()].count("some name") == 1
     thread.end()
     assert not thread.is_alive
-    assert "some name" not in [one.name for one in threading.enumerate()]
+    assert "some name" not in [thread.name for thread in threading.enumerate()]
 
 
 def test_failures_come_back() -> None:

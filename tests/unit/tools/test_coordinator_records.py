@@ -11,11 +11,13 @@ from kavka.tools.console.coordinator_records import offsets_json
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "what"),
+    ("key", "value", "part"),
     [(b"", None, "key"), (b"k", None, "key"), (b"\0\0" + bytes(8), b"v", "value")],
 )
-def test_one_without_a_version(key: bytes, value: bytes | None, what: str) -> None:
-    said = f"Could not read record at offset 7 due to: Could not read version from {what}'s buffer."
+def test_one_without_a_version(key: bytes, value: bytes | None, part: str) -> None:
+    message = (
+        f"Could not read record at offset 7 due to: Could not read version from {part}'s buffer."
+    )
     with pytest.raises(Failed) as failed:
         offsets_json(SimpleNamespace(key=key, value=value, offset=7))
-    assert str(failed.value) == said
+    assert str(failed.value) == message

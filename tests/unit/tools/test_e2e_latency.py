@@ -36,7 +36,10 @@ def test_a_topic_that_is_not_known_yet_is_asked_for_again() -> None:
     errors = [KafkaError._UNKNOWN_PARTITION, KafkaError.LEADER_NOT_AVAILABLE]
     reader = Reader(errors)
     _begin(reader, "t", [0, 1])
-    assert [(one.topic, one.partition, one.offset) for one in reader.assigned] == [
+    assert [
+        (topic_partition.topic, topic_partition.partition, topic_partition.offset)
+        for topic_partition in reader.assigned
+    ] == [
         ("t", 0, 7),
         ("t", 1, 7),
     ]

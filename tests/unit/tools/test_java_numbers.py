@@ -66,5 +66,5 @@ def test_trimming_leaves_other_spaces() -> None:
 
 def test_a_quotient_is_nearer_to_zero() -> None:
     """As Java's `-599_999L / 60_000` is -9."""
-    assert [quotient(one, 60_000) for one in (-599_999, -1, 0, 599_999)] == [-9, 0, 0, 9]
+    assert [quotient(ms, 60_000) for ms in (-599_999, -1, 0, 599_999)] == [-9, 0, 0, 9]
     assert quotient(2**63 - 1, 60_000) == 153_722_867_280_912

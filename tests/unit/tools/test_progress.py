@@ -119,14 +119,14 @@ def test_threads_print_each_text_once(monkeypatch: pytest.MonkeyPatch) -> None:
     sys.setswitchinterval(1e-6)
     try:
         with progress("records", 9):
-            threads = [threading.Thread(target=print_all, args=[one]) for one in ("a", "b\n")]
+            threads = [threading.Thread(target=print_all, args=[text]) for text in ("a", "b\n")]
             for thread in threads:
                 thread.start()
             for thread in threads:
                 thread.join()
     finally:
         sys.setswitchinterval(interval_s)
-    assert {one: output.getvalue().count(one) for one in "ab\n"} == dict.fromkeys("ab\n", HELD)
+    assert {text: output.getvalue().count(text) for text in "ab\n"} == dict.fromkeys("ab\n", HELD)
 
 
 def test_no_bar_where_it_could_not_be_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:

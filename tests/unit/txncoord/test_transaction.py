@@ -45,12 +45,12 @@ the two states that it never writes."""
 
 @pytest.mark.parametrize("begin, end", list(product(State, State)))
 def test_only_legal_transitions_can_be_made(begin: State, end: State) -> None:
-    one = NEW._replace(state=begin)
+    txn = NEW._replace(state=begin)
     if (begin.name, end.name) in LEGAL:
-        assert one.transition(end).state is end
+        assert txn.transition(end).state is end
     else:
         with pytest.raises(AssertionError):
-            one.transition(end)
+            txn.transition(end)
 
 
 def test_the_groups_of_states() -> None:
@@ -70,16 +70,16 @@ def test_the_names_of_states_that_a_filter_may_have() -> None:
 )
 def test_many_partitions_are_in_order(topics: int, partitions: int) -> None:
     expected = [(f"t{number:05d}", list(range(partitions))) for number in range(topics)]
-    places = [(topic, index) for topic, indexes in expected for index in indexes]
-    one = with_partitions(NEW._replace(producer_epoch=0), reversed(places), 2, 2_000)
-    assert run_at_once(one.by_topic()) == expected
-    ended = prepared(one, committed=True, version=2, next_producer_id=-1, now_ms=3_000)
-    assert run_at_once(markers_of("x", ended)).partitions == tuple(places)
+    topic_partitions = [(topic, index) for topic, indexes in expected for index in indexes]
+    txn = with_partitions(NEW._replace(producer_epoch=0), reversed(topic_partitions), 2, 2_000)
+    assert run_at_once(txn.by_topic()) == expected
+    ended = prepared(txn, committed=True, version=2, next_producer_id=-1, now_ms=3_000)
+    assert run_at_once(markers_of("x", ended)).partitions == tuple(topic_partitions)
     pauses, of_topics = (
-        len(places) // QUICK_ITEMS_PER_STEP,
+        len(topic_partitions) // QUICK_ITEMS_PER_STEP,
         TOPIC_COST * topics // QUICK_ITEMS_PER_STEP,
     )
-    assert pauses <= pauses_of(one.by_topic()) <= 3 * pauses + of_topics
+    assert pauses <= pauses_of(txn.by_topic()) <= 3 * pauses + of_topics
     assert 2 * pauses <= pauses_of(markers_of("x", ended)) <= 4 * pauses + of_topics
 
 

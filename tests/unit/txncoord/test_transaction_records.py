@@ -47,8 +47,8 @@ WRITTEN = {
 partitions from a hash table, in order."""
 
 
-def encode(one: Transaction, version: int) -> bytes:
-    return run_at_once(transaction_records.encode(one, version))
+def encode(txn: Transaction, version: int) -> bytes:
+    return run_at_once(transaction_records.encode(txn, version))
 
 
 def decode(value: bytes) -> Transaction | None:
@@ -77,12 +77,12 @@ def test_the_level_of_the_feature_determines_the_version() -> None:
         run_at_once(transaction_records.transaction_record("a", COMMITTED, feature))
         for feature in (0, 1, 2)
     ]
-    assert [decode(one.value or b"") for one in forms] == [
+    assert [decode(record.value or b"") for record in forms] == [
         COMMITTED._replace(previous_producer_id=-1, version=0),
         COMMITTED,
         COMMITTED,
     ]
-    assert {one.key for one in forms} == {bytes.fromhex("0000000161")}
+    assert {record.key for record in forms} == {bytes.fromhex("0000000161")}
 
 
 def test_unknown_tagged_fields_are_skipped() -> None:

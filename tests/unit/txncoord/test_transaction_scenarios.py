@@ -108,37 +108,39 @@ class Transactions:
         for producer in command.list("producer", current):
             options = {**command.options, "producer": producer}
             answers = {}
-            for what in command.words:
-                asked = Command(what, ["t-0"], options)
-                name = asked.text("id", "x")
-                answers[what] = self._response(what, name, partial(self._ask, what, name, asked))
+            for operation in command.words:
+                request = Command(operation, ["t-0"], options)
+                name = request.text("id", "x")
+                answers[operation] = self._response(
+                    operation, name, partial(self._ask, operation, name, request)
+                )
             several = len(set(answers.values())) > 1
-            text = ", ".join(f"{what} {said}" for what, said in answers.items())
+            text = ", ".join(f"{operation} {said}" for operation, said in answers.items())
             found.setdefault(text if several else answers[command.words[0]], []).append(producer)
         command.text("id"), command.text("version")
         self.events = [f"{' '.join(names)}: {text}" for text, names in found.items()]
         return self._line()
 
-    def _send(self, what: str, command: Command) -> None:
+    def _send(self, operation: str, command: Command) -> None:
         name = command.text("id", "x")
-        response = self._response(what, name, lambda: self._ask(what, name, command))
-        self.events.append(f"{what}: {response}")
+        response = self._response(operation, name, lambda: self._ask(operation, name, command))
+        self.events.append(f"{operation}: {response}")
         self._look()
 
-    def _ask(self, what: str, name: str, command: Command) -> Any:
+    def _ask(self, operation: str, name: str, command: Command) -> Any:
         producer, version = self._producer(command), command.number("version", self.client_version)
-        match what:
+        match operation:
             case "init":
                 own = producer if "producer" in command else None
                 return self.kit.init(name, own, timeout_ms=command.ms("timeout", TIMEOUT_MS))
             case "add":
-                places = partitions_of(command)
-                return self.kit.add(producer, *places, transactional_id=name, version=version)
+                partitions = partitions_of(command)
+                return self.kit.add(producer, *partitions, transactional_id=name, version=version)
             case "verify":
                 codes = self.kit.verify(producer, *partitions_of(command), transactional_id=name)
                 return ", ".join(code.name for code in codes)
             case _:
-                committed = {"commit": True, "abort": False}[what]
+                committed = {"commit": True, "abort": False}[operation]
                 return self.kit.end(
                     producer, committed=committed, transactional_id=name, version=version
                 )
@@ -148,7 +150,7 @@ class Transactions:
         producer_id, _, epoch = command.text("producer", said_of(given)).partition("/")
         return ProducerIdAndEpoch(int(producer_id), int(epoch))
 
-    def _response(self, what: str, name: str, ask: Callable[[], Any]) -> str:
+    def _response(self, operation: str, name: str, ask: Callable[[], Any]) -> str:
         try:
             response = ask()
         except NeedsProducerId:
@@ -156,7 +158,7 @@ class Transactions:
         except ApiError as failure:
             return failure.code.name
         if isinstance(response, ReplyFuture):
-            self.pending.append((what, name, response))
+            self.pending.append((operation, name, response))
             return "pending"
         return self._said(name, response)
 
@@ -170,24 +172,24 @@ class Transactions:
     def do_describe(self, command: Command) -> Iterator[str]:
         state = self.kit.shard.state
         try:
-            one = run_at_once(described(known(state, command.text("id", "x"))))
+            txn = run_at_once(described(known(state, command.text("id", "x"))))
         except ApiError as failure:
             yield failure.code.name
             return
-        topics = [f"{topic}-{','.join(map(str, indexes))}" for topic, indexes in one.topics]
-        began = "not started" if one.started_ms == -1 else f"started {seconds(one.started_ms)}"
-        producer = f"{one.producer_id}/{one.producer_epoch}"
-        yield " ".join([one.state, producer, began, f"{one.timeout_ms}ms", *topics])
+        topics = [f"{topic}-{','.join(map(str, indexes))}" for topic, indexes in txn.topics]
+        began = "not started" if txn.started_ms == -1 else f"started {seconds(txn.started_ms)}"
+        producer = f"{txn.producer_id}/{txn.producer_epoch}"
+        yield " ".join([txn.state, producer, began, f"{txn.timeout_ms}ms", *topics])
 
     def do_list(self, command: Command) -> Iterator[str]:
-        wanted = Filter(
+        criteria = Filter(
             states=command.list("states"),
-            producer_ids=[int(one) for one in command.list("producer_ids")],
+            producer_ids=[int(producer_id) for producer_id in command.list("producer_ids")],
             duration_ms=command.ms("duration", -1),
             pattern=re.compile(command.text("pattern")) if "pattern" in command else None,
         )
-        found = listed(self.kit.shard.state, ["x", "gone", "y"], wanted, self.kit.now_ms)
-        lines = [f"{one.transactional_id} {one.producer_id} {one.state}" for one in found]
+        found = listed(self.kit.shard.state, ["x", "gone", "y"], criteria, self.kit.now_ms)
+        lines = [f"{txn.transactional_id} {txn.producer_id} {txn.state}" for txn in found]
         yield ", ".join(lines) or "none"
 
     # -- the partition, and time
@@ -238,16 +240,17 @@ class Transactions:
 
     # -- what came out
 
-    def _line(self, what: str = "") -> Iterator[str]:
-        """All that came out since the last line, the response to `what` first. The state replayed
-        from the log, once or twice, has to be the live one, but for what the log does not store."""
+    def _line(self, operation: str = "") -> Iterator[str]:
+        """All that came out since the last line, the response to `operation` first. The state
+        replayed from the log, once or twice, has to be the live one, but for what the log does not
+        store."""
         self._look()
         events, self.events = self.events, []
         if events:
-            yield "; ".join(events).removeprefix(f"{what}: ")
+            yield "; ".join(events).removeprefix(f"{operation}: ")
         feature = self.kit.settings.kavka_transaction_version
         live = {
-            name: stored(one, feature) for name, one in self.kit.shard.state.transactions.items()
+            name: stored(txn, feature) for name, txn in self.kit.shard.state.transactions.items()
         }
         shard = self.kit.replayed()
         self.kit.replay(shard)
@@ -259,51 +262,51 @@ class Transactions:
         self.failures -= refused
         self.events += ["append refused"] * refused
         appended = self.kit.appended
-        self.events += [self._record(one) for one in appended[self.shown :]]
+        self.events += [self._record(record) for record in appended[self.shown :]]
         self.shown = len(appended)
         for command in self.kit.journal.commands:
-            if not any(command is one for one in self.requested):
+            if not any(command is earlier for earlier in self.requested):
                 self.requested.append(command)
                 self.events.append(command_text(command))
-        for what, name, future in [one for one in self.pending if one[2].is_complete]:
-            self.pending.remove((what, name, future))
+        for operation, name, future in [entry for entry in self.pending if entry[2].is_complete]:
+            self.pending.remove((operation, name, future))
             failure = future.failure
             response = self._said(name, future.response) if failure is None else failure.code.name
-            self.events.append(f"{what}: {response}")
+            self.events.append(f"{operation}: {response}")
         if self.kit.shard.uncompleted != self.uncompleted:
             self.uncompleted = self.kit.shard.uncompleted
             self.events.append(f"{self.uncompleted} uncompleted")
 
     def _record(self, record: JournalRecord) -> str:
         name = transaction_records.decode_key(record.key)
-        one = (
+        txn = (
             None if record.value is None else run_at_once(transaction_records.decode(record.value))
         )
         before = "" if name == "x" else f"{name}: "
-        if one is None:
+        if txn is None:
             return f"{before}tombstone"
-        assert one.updated_ms == self.kit.now_ms
-        places = ",".join(f"{topic}-{index}" for topic, index in sorted(one.partitions))
-        words = [one.state.title, f"{one.producer_id}/{one.producer_epoch}", places]
-        if one.previous_producer_id not in (-1, one.producer_id):
-            words.append(f"previous {one.previous_producer_id}")
-        if one.next_producer_id != -1:
-            words.append(f"next {one.next_producer_id}")
-        if one.started_ms not in (-1, one.updated_ms):
-            words.append(f"started {seconds(one.started_ms)}")
-        if one.timeout_ms != TIMEOUT_MS:
-            words.append(f"timeout {one.timeout_ms}ms")
-        if one.version:
-            words.append(f"v{one.version}")
+        assert txn.updated_ms == self.kit.now_ms
+        places = ",".join(f"{topic}-{index}" for topic, index in sorted(txn.partitions))
+        words = [txn.state.title, f"{txn.producer_id}/{txn.producer_epoch}", places]
+        if txn.previous_producer_id not in (-1, txn.producer_id):
+            words.append(f"previous {txn.previous_producer_id}")
+        if txn.next_producer_id != -1:
+            words.append(f"next {txn.next_producer_id}")
+        if txn.started_ms not in (-1, txn.updated_ms):
+            words.append(f"started {seconds(txn.started_ms)}")
+        if txn.timeout_ms != TIMEOUT_MS:
+            words.append(f"timeout {txn.timeout_ms}ms")
+        if txn.version:
+            words.append(f"v{txn.version}")
         return before + " ".join(word for word in words if word)
 
 
-def stored(one: Transaction, feature: int) -> Transaction:
+def stored(txn: Transaction, feature: int) -> Transaction:
     """What the log stores of it, by the level of the feature `transaction.version`."""
-    one = one._replace(last_epoch=-1)
+    txn = txn._replace(last_epoch=-1)
     if feature == 0:
-        one = one._replace(previous_producer_id=-1, next_producer_id=-1, version=0)
-    return one
+        txn = txn._replace(previous_producer_id=-1, next_producer_id=-1, version=0)
+    return txn
 
 
 def partitions_of(command: Command) -> list[tuple[str, int]]:

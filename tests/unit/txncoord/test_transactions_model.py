@@ -80,7 +80,9 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
         self.committed: dict[str, Known] = {}
         self.uncommitted: set[str] = set()
         """Ids with records that are not committed."""
-        self.given: dict[str, list[tuple[int, int]]] = {one: [(1, 0)] for one in IDS}
+        self.given: dict[str, list[tuple[int, int]]] = {
+            transactional_id: [(1, 0)] for transactional_id in IDS
+        }
         self.pending: list[Expected] = []
         self.past_markers: list[WriteMarkers] = []
         self.reported: set[str] = set()
@@ -99,69 +101,87 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
 
     # -- requests
 
-    @rule(one=ids, age=ages, continues=strategies.booleans(), refused=rarely)
-    def init(self, one: str, age: int, continues: bool, refused: bool) -> None:
-        own = self._own(one, age) if continues else None
+    @rule(transactional_id=ids, age=ages, continues=strategies.booleans(), refused=rarely)
+    def init(self, transactional_id: str, age: int, continues: bool, refused: bool) -> None:
+        own = self._own(transactional_id, age) if continues else None
         timeout_ms = 15_000 if continues else 25_000
         self._ask(
-            one,
-            lambda: self.model.init(self.known.get(one), own, timeout_ms, self.kit.now_ms),
-            lambda: self.kit.init(one, own, timeout_ms=timeout_ms),
+            transactional_id,
+            lambda: self.model.init(
+                self.known.get(transactional_id), own, timeout_ms, self.kit.now_ms
+            ),
+            lambda: self.kit.init(transactional_id, own, timeout_ms=timeout_ms),
             refused,
         )
 
-    @rule(one=ids, age=ages, partitions=places, version=versions, refused=rarely)
-    def add(self, one: str, age: int, partitions: Places, version: int, refused: bool) -> None:
-        own, known = self._own(one, age), self.known.get(one)
+    @rule(transactional_id=ids, age=ages, partitions=places, version=versions, refused=rarely)
+    def add(
+        self, transactional_id: str, age: int, partitions: Places, version: int, refused: bool
+    ) -> None:
+        own, known = self._own(transactional_id, age), self.known.get(transactional_id)
         self._ask(
-            one,
+            transactional_id,
             lambda: self.model.add(known, own, partitions, version, self.kit.now_ms),
-            lambda: self.kit.add(own, *partitions, transactional_id=one, version=version),
-            refused,
-        )
-
-    @rule(one=ids, age=ages, committed=strategies.booleans(), version=versions, refused=rarely)
-    def end(self, one: str, age: int, committed: bool, version: int, refused: bool) -> None:
-        own, known = self._own(one, age), self.known.get(one)
-        self._ask(
-            one,
-            lambda: self.model.end(known, own, committed, version, self.kit.now_ms),
-            lambda: self.kit.end(own, committed=committed, transactional_id=one, version=version),
+            lambda: self.kit.add(
+                own, *partitions, transactional_id=transactional_id, version=version
+            ),
             refused,
         )
 
     @rule(
-        one=ids,
+        transactional_id=ids,
+        age=ages,
+        committed=strategies.booleans(),
+        version=versions,
+        refused=rarely,
+    )
+    def end(
+        self, transactional_id: str, age: int, committed: bool, version: int, refused: bool
+    ) -> None:
+        own, known = self._own(transactional_id, age), self.known.get(transactional_id)
+        self._ask(
+            transactional_id,
+            lambda: self.model.end(known, own, committed, version, self.kit.now_ms),
+            lambda: self.kit.end(
+                own, committed=committed, transactional_id=transactional_id, version=version
+            ),
+            refused,
+        )
+
+    @rule(
+        transactional_id=ids,
         version=versions,
         committed=strategies.booleans(),
         steps=strategies.integers(1, 3),
         times=strategies.integers(1, 3),
     )
-    def transact(self, one: str, version: int, committed: bool, steps: int, times: int) -> None:
+    def transact(
+        self, transactional_id: str, version: int, committed: bool, steps: int, times: int
+    ) -> None:
         """Whole transactions, or their first steps."""
-        if one not in self.known:
-            self.init(one, 0, False, False)
+        if transactional_id not in self.known:
+            self.init(transactional_id, 0, False, False)
         for _ in range(times):
-            self.add(one, 0, frozenset(PLACES[:1]), version, False)
+            self.add(transactional_id, 0, frozenset(PLACES[:1]), version, False)
             if steps > 1:
-                self.end(one, 0, committed, version, False)
+                self.end(transactional_id, 0, committed, version, False)
             if steps > 2 and self.kit.commands:
                 self.write_markers(0, False)
 
-    def _own(self, one: str, age: int) -> ProducerIdAndEpoch:
-        given = self.given[one]
+    def _own(self, transactional_id: str, age: int) -> ProducerIdAndEpoch:
+        given = self.given[transactional_id]
         return ProducerIdAndEpoch(*given[max(0, len(given) - 1 - age)])
 
     @precondition(lambda self: self.kit.commands)
     @rule(which=strategies.integers(0, 2), refused=rarely)
     def write_markers(self, which: int, refused: bool) -> None:
         markers = self.kit.commands[which % len(self.kit.commands)]
-        one = markers.transactional_id
-        self.reported.add(one)
+        transactional_id = markers.transactional_id
+        self.reported.add(transactional_id)
         self.past_markers.append(markers)
         self._ask(
-            one,
-            lambda: (None, self.model.completed(self.known[one], self.kit.now_ms)),
+            transactional_id,
+            lambda: (None, self.model.completed(self.known[transactional_id], self.kit.now_ms)),
             lambda: self.kit.mark(markers),
             refused,
             fails=False,
@@ -175,7 +195,7 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
 
     def _ask(
         self,
-        one: str,
+        transactional_id: str,
         expect: Callable[[], tuple[object, Known | None]],
         call: Callable[[], Any],
         refused: bool,
@@ -195,11 +215,11 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
         if new is not None and refused:
             expected = LATE if fails else expected
             if not fails:
-                self.retries[one] = self.kit.now_ms + RETRY_MS
-            elif new.is_ending and one in self.timeouts:  # it is checked again
-                self._watch(one, self.kit.now_ms)
+                self.retries[transactional_id] = self.kit.now_ms + RETRY_MS
+            elif new.is_ending and transactional_id in self.timeouts:  # it is checked again
+                self._watch(transactional_id, self.kit.now_ms)
         elif new is not None:
-            self._set(one, new)
+            self._set(transactional_id, new)
         if isinstance(answer, ReplyFuture):
             assert self.kit.holds
             when_late = LATE if fails else expected
@@ -208,22 +228,22 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
         else:
             assert answer == expected
         if isinstance(expected, tuple) and expected[0] != -1:
-            self.given[one].append(expected)
+            self.given[transactional_id].append(expected)
         self._maybe_committed()
 
-    def _set(self, one: str, new: Known) -> None:
-        self.known[one] = replace(new, plain=self.plain)
-        self.uncommitted.add(one)
-        self.timeouts.pop(one, None)
+    def _set(self, transactional_id: str, new: Known) -> None:
+        self.known[transactional_id] = replace(new, plain=self.plain)
+        self.uncommitted.add(transactional_id)
+        self.timeouts.pop(transactional_id, None)
         if new.is_ending:
-            self.reported.discard(one)
+            self.reported.discard(transactional_id)
         elif new.state == "Ongoing":
-            self._watch(one)
+            self._watch(transactional_id)
 
-    def _watch(self, one: str, not_before_ms: int = 0) -> None:
-        known = self.known[one]
+    def _watch(self, transactional_id: str, not_before_ms: int = 0) -> None:
+        known = self.known[transactional_id]
         at_ms = max(known.started_ms + known.timeout_ms, not_before_ms)
-        self.timeouts[one] = (at_ms // CHECK_MS + 1) * CHECK_MS
+        self.timeouts[transactional_id] = (at_ms // CHECK_MS + 1) * CHECK_MS
 
     # -- time, and the partition
 
@@ -258,48 +278,51 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
         the past when it was set, because an abort had been refused, expires at once."""
         while True:
             deadlines = {**self.timeouts, **self.retries}
-            coming = [(max(at, started_ms), one) for one, at in deadlines.items()]
+            coming = [
+                (max(at, started_ms), transactional_id)
+                for transactional_id, at in deadlines.items()
+            ]
             coming.append((self.sweep_ms, ""))
             at_ms = min(coming)[0]
             if at_ms > self.kit.now_ms:
                 return
-            now = [one for at, one in coming if at == at_ms]
-            one = min(now, key=lambda one: order.index(one) if one in order else -1)
-            if one in order:
-                order.remove(one)
-            if one in self.timeouts:
-                self._time_out(one, at_ms, refused)
-            elif one:
-                self._retry_completion(one, at_ms, refused)
+            now = [transactional_id for at, transactional_id in coming if at == at_ms]
+            transactional_id = min(now, key=lambda due: order.index(due) if due in order else -1)
+            if transactional_id in order:
+                order.remove(transactional_id)
+            if transactional_id in self.timeouts:
+                self._time_out(transactional_id, at_ms, refused)
+            elif transactional_id:
+                self._retry_completion(transactional_id, at_ms, refused)
             else:
                 self._sweep(at_ms, order, refused)
 
-    def _time_out(self, one: str, now_ms: int, refused: bool) -> None:
+    def _time_out(self, transactional_id: str, now_ms: int, refused: bool) -> None:
         try:
-            new = self.model.aborted(self.known[one], now_ms)
+            new = self.model.aborted(self.known[transactional_id], now_ms)
         except NoProducerIds:
             self.reservations += 1
-            self._watch(one, now_ms)
+            self._watch(transactional_id, now_ms)
             return
         if refused:
-            self._watch(one, now_ms)
+            self._watch(transactional_id, now_ms)
         else:
-            self._set(one, new)
+            self._set(transactional_id, new)
 
-    def _retry_completion(self, one: str, now_ms: int, refused: bool) -> None:
-        del self.retries[one]
+    def _retry_completion(self, transactional_id: str, now_ms: int, refused: bool) -> None:
+        del self.retries[transactional_id]
         if refused:
-            self.retries[one] = now_ms + RETRY_MS
+            self.retries[transactional_id] = now_ms + RETRY_MS
         else:
-            self._set(one, self.model.completed(self.known[one], now_ms))
+            self._set(transactional_id, self.model.completed(self.known[transactional_id], now_ms))
 
     def _sweep(self, now_ms: int, order: list[str], refused: bool) -> None:
         self.sweep_ms = now_ms + SWEEP_MS
-        for one, known in list(self.known.items()):
+        for transactional_id, known in list(self.known.items()):
             is_unused = known.state in ("Empty", "CompleteCommit", "CompleteAbort")
             if is_unused and known.updated_ms <= now_ms - UNUSED_MS and not refused:
-                del self.known[one]
-                order.remove(one)
+                del self.known[transactional_id]
+                order.remove(transactional_id)
 
     def _time_out_responses(self) -> None:
         if not self.kit.holds:
@@ -326,8 +349,8 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
             return
         self.committed = dict(self.known)
         self.uncommitted.clear()
-        for one in self.pending:
-            assert response_of(one.future) == one.answer
+        for expected in self.pending:
+            assert response_of(expected.future) == expected.answer
         self.pending.clear()
 
     @rule(lost=strategies.booleans())
@@ -340,13 +363,15 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
             assert response_of(expected.future) == GONE
         self.pending.clear()
         known = self.committed if lost else self.known
-        self.known = {one: as_replayed(state) for one, state in known.items()}
+        self.known = {
+            transactional_id: as_replayed(state) for transactional_id, state in known.items()
+        }
         self.reported.clear()
         self.retries.clear()
         self.timeouts.clear()
-        for one, state in self.known.items():
+        for transactional_id, state in self.known.items():
             if state.state == "Ongoing":
-                self._watch(one, self.kit.now_ms)
+                self._watch(transactional_id, self.kit.now_ms)
         self.sweep_ms = self.kit.now_ms + SWEEP_MS
         self._maybe_committed()
 
@@ -359,28 +384,31 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
     @invariant()
     def the_state_is_the_models(self) -> None:
         assert as_known(self.kit.shard) == {
-            one: replace(state, plain=False) for one, state in self.known.items()
+            transactional_id: replace(state, plain=False)
+            for transactional_id, state in self.known.items()
         }
 
     @invariant()
     def partitions_are_verified(self) -> None:
-        for one in IDS:
-            own, known = self._own(one, 0), self.known.get(one)
+        for transactional_id in IDS:
+            own, known = self._own(transactional_id, 0), self.known.get(transactional_id)
             code = self.model.may_write(known, own)
             there = known.partitions if known else ()
-            assert self.kit.verify(own, *PLACES, transactional_id=one) == [
+            assert self.kit.verify(own, *PLACES, transactional_id=transactional_id) == [
                 code or (0 if place in there else ErrorCode.TRANSACTION_ABORTABLE)
                 for place in PLACES
             ]
 
     @invariant()
     def markers_are_requested_once_their_transaction_is_committed(self) -> None:
-        asked = {markers.transactional_id: tuple(markers[1:]) for markers in self.kit.commands}
-        assert len(asked) == len(self.kit.commands)
-        assert asked == {
-            one: known.markers
-            for one, known in self.known.items()
-            if known.is_ending and one not in self.reported and one not in self.uncommitted
+        requested = {markers.transactional_id: tuple(markers[1:]) for markers in self.kit.commands}
+        assert len(requested) == len(self.kit.commands)
+        assert requested == {
+            transactional_id: known.markers
+            for transactional_id, known in self.known.items()
+            if known.is_ending
+            and transactional_id not in self.reported
+            and transactional_id not in self.uncommitted
         }
 
     @invariant()
@@ -389,7 +417,8 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
         self.kit.replay(again)
         list(again.loaded(self.kit.now_ms))
         assert as_known(again) == {
-            one: replace(as_replayed(known), plain=False) for one, known in self.known.items()
+            transactional_id: replace(as_replayed(known), plain=False)
+            for transactional_id, known in self.known.items()
         }
 
 
@@ -413,19 +442,19 @@ def as_known(shard: TransactionShard) -> dict[str, Known]:
     """The state of the machine as the model's."""
     return {
         transactional_id: Known(
-            one.state.title,
-            one.producer_id,
-            one.producer_epoch,
-            one.updated_ms,
-            one.timeout_ms,
-            one.started_ms,
-            one.partitions,
-            one.version,
-            one.previous_producer_id,
-            one.next_producer_id,
-            one.last_epoch,
+            txn.state.title,
+            txn.producer_id,
+            txn.producer_epoch,
+            txn.updated_ms,
+            txn.timeout_ms,
+            txn.started_ms,
+            txn.partitions,
+            txn.version,
+            txn.previous_producer_id,
+            txn.next_producer_id,
+            txn.last_epoch,
         )
-        for transactional_id, one in shard.state.transactions.items()
+        for transactional_id, txn in shard.state.transactions.items()
     }
 
 

@@ -17,7 +17,7 @@ BOOTSTRAP, TOPIC, *SETTINGS = sys.argv[1:]
 
 
 def settings() -> dict[str, Any]:
-    pairs = (one.partition("=") for one in SETTINGS)
+    pairs = (setting.partition("=") for setting in SETTINGS)
     return {name.replace(".", "_"): value_of(value) for name, _, value in pairs}
 
 
@@ -64,7 +64,9 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]
 
     async def _turn(self) -> None:
         found = await self.consumer.getmany(timeout_ms=POLL_MS)
-        records = {place(*at): [one.offset for one in of_one] for at, of_one in found.items()}
+        records = {
+            place(*at): [record.offset for record in messages] for at, messages in found.items()
+        }
         if records:
             self.uncommitted.read(records)
         offsets = dict(self.uncommitted.offsets)
@@ -80,10 +82,10 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]
             self.uncommitted.committed(offsets)
 
     def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
-        report(self.name, "owns", p=sorted(place(*one) for one in assigned))
+        report(self.name, "owns", p=sorted(place(*topic_partition) for topic_partition in assigned))
 
     def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
-        places = sorted(place(*one) for one in revoked)
+        places = sorted(place(*topic_partition) for topic_partition in revoked)
         self.uncommitted.forget(places)
         report(self.name, "revoked", p=places)
 

@@ -25,14 +25,14 @@ class ConfluentMember(hosting.Member):
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
                 "log_level": 0,  # that its broker goes away is the test
-                **dict(one.split("=", 1) for one in SETTINGS),
+                **dict(setting.split("=", 1) for setting in SETTINGS),
             }
         )
         self.consumer.subscribe(
             [TOPIC],
-            on_assign=lambda _, places: self.assigned(names(places)),
-            on_revoke=lambda _, places: self.revoked(names(places)),
-            on_lost=lambda _, places: self.revoked(names(places), "lost"),
+            on_assign=lambda _, topic_partitions: self.assigned(names(topic_partitions)),
+            on_revoke=lambda _, topic_partitions: self.revoked(names(topic_partitions)),
+            on_lost=lambda _, topic_partitions: self.revoked(names(topic_partitions), "lost"),
         )
 
     def poll(self) -> dict[str, list[int]]:
@@ -46,19 +46,23 @@ class ConfluentMember(hosting.Member):
                 self.found.setdefault(at, []).append(message.offset())
         return self.found
 
-    def revoked(self, places: list[str], what: str = "revoked") -> None:
+    def revoked(self, places: list[str], kind: str = "revoked") -> None:
         for at in places:
             self.found.pop(at, None)  # gone before they were processed
-        super().revoked(places, what)
+        super().revoked(places, kind)
 
     def commit(self, offsets: dict[str, int]) -> None:
-        asked = [TopicPartition(*parted(at), offset) for at, offset in offsets.items()]
+        to_commit = [TopicPartition(*parted(at), offset) for at, offset in offsets.items()]
         try:
-            results: list[Any] = self.consumer.commit(offsets=asked, asynchronous=False)
+            results: list[Any] = self.consumer.commit(offsets=to_commit, asynchronous=False)
         except KafkaException as error:
             self.uncommitted.refused(error, offsets)
             return
-        failed = {place(one.topic, one.partition): one.error for one in results if one.error}
+        failed = {
+            place(result.topic, result.partition): result.error
+            for result in results
+            if result.error
+        }
         if failed:
             self.uncommitted.refused(failed, {at: offsets[at] for at in failed})
         taken = {at: offset for at, offset in offsets.items() if at not in failed}
@@ -72,8 +76,11 @@ class ConfluentMember(hosting.Member):
         self.consumer.close()
 
 
-def names(places: list[Any]) -> list[str]:
-    return [place(one.topic, one.partition) for one in places]
+def names(topic_partitions: list[Any]) -> list[str]:
+    return [
+        place(topic_partition.topic, topic_partition.partition)
+        for topic_partition in topic_partitions
+    ]
 
 
 if __name__ == "__main__":

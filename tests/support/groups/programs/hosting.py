@@ -44,15 +44,15 @@ class Member(ABC, threading.Thread):
         if self.uncommitted.offsets:
             self.commit(dict(self.uncommitted.offsets))
 
-    def report(self, what: str, **more: object) -> None:
-        reporting.report(self.name, what, **more)
+    def report(self, kind: str, **more: object) -> None:
+        reporting.report(self.name, kind, **more)
 
     def assigned(self, places: list[str]) -> None:
         self.report("assigned", p=places)
 
-    def revoked(self, places: list[str], what: str = "revoked") -> None:
+    def revoked(self, places: list[str], kind: str = "revoked") -> None:
         self.uncommitted.forget(places)
-        self.report(what, p=places)
+        self.report(kind, p=places)
 
     @abstractmethod
     def open(self) -> None:

@@ -28,8 +28,8 @@ COMMIT_OPTIONS = {"timeout_ms": COMMIT_TIMEOUT_MS} if TAKES_TIMEOUT else {}
 
 def settings() -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for one in SETTINGS:
-        name, _, value = one.partition("=")
+    for setting in SETTINGS:
+        name, _, value = setting.partition("=")
         found[name.replace(".", "_")] = value_of(value)
     if "api_version" in found:
         found["api_version"] = tuple(map(int, found["api_version"].split(".")))
@@ -59,15 +59,15 @@ class KafkaPythonMember(hosting.Member, ConsumerRebalanceListener):  # type: ign
         except KafkaError as error:
             self.uncommitted.refused(error, {})
             return {}
-        return {place(*at): [one.offset for one in records] for at, records in found.items()}
+        return {place(*at): [record.offset for record in records] for at, records in found.items()}
 
     def commit(self, offsets: dict[str, int]) -> None:
-        asked = {
+        to_commit = {
             TopicPartition(*parted(at)): OffsetAndMetadata(offset, "", *MORE_FIELDS)
             for at, offset in offsets.items()
         }
         try:
-            self.consumer.commit(asked, **COMMIT_OPTIONS)
+            self.consumer.commit(to_commit, **COMMIT_OPTIONS)
         except KafkaError as error:
             self.uncommitted.refused(error, offsets)
         else:
@@ -80,13 +80,13 @@ class KafkaPythonMember(hosting.Member, ConsumerRebalanceListener):  # type: ign
         self.consumer.close()
 
     def on_partitions_assigned(self, assigned: list[TopicPartition]) -> None:
-        self.assigned([place(*one) for one in assigned])
+        self.assigned([place(*topic_partition) for topic_partition in assigned])
 
     def on_partitions_revoked(self, revoked: list[TopicPartition]) -> None:
-        self.revoked([place(*one) for one in revoked])
+        self.revoked([place(*topic_partition) for topic_partition in revoked])
 
     def on_partitions_lost(self, lost: list[TopicPartition]) -> None:
-        self.revoked([place(*one) for one in lost], "lost")
+        self.revoked([place(*topic_partition) for topic_partition in lost], "lost")
 
 
 if __name__ == "__main__":

@@ -40,10 +40,10 @@ STDOUT = 1
 _lock = threading.Lock()
 
 
-def report(member: str, what: str, **more: Any) -> None:
+def report(member: str, kind: str, **more: Any) -> None:
     """Write one line."""
     with _lock:
-        fields = {"t": time.time_ns() // 1_000_000, "m": member, "e": what, **more}
+        fields = {"t": time.time_ns() // 1_000_000, "m": member, "e": kind, **more}
         data = json.dumps(fields, separators=(",", ":")).encode() + b"\n"
         while data:
             data = data[os.write(STDOUT, data) :]

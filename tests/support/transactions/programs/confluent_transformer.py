@@ -102,7 +102,7 @@ class ConfluentInstance(Instance):
         )
         patiently(self._producer.init_transactions, CALL_TIMEOUT_S)
 
-    def _assigned(self, _: Consumer, places: list[Any]) -> None:
+    def _assigned(self, _: Consumer, topic_partitions: list[Any]) -> None:
         """Ask for the offsets here, and begin at numbers. librdkafka 2.16 by itself reads records
         again in two cases, with any broker (docs/transactions.md): if its assignment changes while
         it asks for an offset that an open transaction holds, and if it loses a partition while it
@@ -110,19 +110,19 @@ class ConfluentInstance(Instance):
         with self._watched("assignment"):
             while True:
                 try:
-                    found = self._consumer.committed(places, CALL_TIMEOUT_S)
+                    found = self._consumer.committed(topic_partitions, CALL_TIMEOUT_S)
                 except KafkaException:
                     continue  # its epoch is not the group's, or its broker not there: not yet
-                if not any(one.error for one in found):
+                if not any(topic_partition.error for topic_partition in found):
                     break
-        for one in found:
-            if one.offset < 0:
-                one.offset = 0
+        for topic_partition in found:
+            if topic_partition.offset < 0:
+                topic_partition.offset = 0
         self._assign(found)
 
-    def _gone(self, _: Consumer, places: list[Any]) -> None:
-        for one in places:
-            self._found.pop(one.partition, None)  # before they were processed
+    def _gone(self, _: Consumer, topic_partitions: list[Any]) -> None:
+        for topic_partition in topic_partitions:
+            self._found.pop(topic_partition.partition, None)  # before they were processed
 
     def poll(self) -> Found:
         self._found = {}
@@ -158,11 +158,14 @@ class ConfluentInstance(Instance):
             raise Abort(str(failures[0]))
 
     def commit(self, offsets: Mapping[int, int]) -> None:
-        places = [TopicPartition(self.given.source, *one) for one in offsets.items()]
+        topic_partitions = [
+            TopicPartition(self.given.source, *partition_and_offset)
+            for partition_and_offset in offsets.items()
+        ]
         metadata = self._consumer.consumer_group_metadata()
         send_offsets = self._producer.send_offsets_to_transaction
         with judged():
-            patiently(send_offsets, places, metadata, CALL_TIMEOUT_S)
+            patiently(send_offsets, topic_partitions, metadata, CALL_TIMEOUT_S)
             patiently(self._producer.commit_transaction, CALL_TIMEOUT_S)
 
     def abort(self) -> None:
@@ -173,8 +176,8 @@ class ConfluentInstance(Instance):
         self._failures.clear()
 
     def rewind(self, offsets: Mapping[int, int]) -> None:
-        for one in offsets.items():
-            self._consumer.seek(TopicPartition(self.given.source, *one))
+        for partition_and_offset in offsets.items():
+            self._consumer.seek(TopicPartition(self.given.source, *partition_and_offset))
 
     def close(self) -> None:
         self._consumer.close()

@@ -65,7 +65,7 @@ class KafkaPythonInstance(Instance):
     def poll(self) -> Found:
         found = self._consumer.poll(POLL_MS)
         return {
-            at.partition: [(one.offset, one.value) for one in records]
+            at.partition: [(record.offset, record.value) for record in records]
             for at, records in found.items()
         }
 
@@ -81,16 +81,18 @@ class KafkaPythonInstance(Instance):
     def flush(self) -> None:
         with judged():
             self._producer.flush()
-            for one in self._sent:
-                one.get()
+            for future in self._sent:
+                future.get()
 
     def commit(self, offsets: Mapping[int, int]) -> None:
-        places = {
+        topic_partitions = {
             TopicPartition(self.given.source, at): OffsetAndMetadata(offset, "", -1)
             for at, offset in offsets.items()
         }
         with self._judged_by_batches():
-            self._producer.send_offsets_to_transaction(places, self._consumer.group_metadata())
+            self._producer.send_offsets_to_transaction(
+                topic_partitions, self._consumer.group_metadata()
+            )
             self._producer.commit_transaction()
 
     @contextmanager
@@ -122,15 +124,15 @@ class KafkaPythonInstance(Instance):
             return False
         queued = [handler for _, _, handler in list(manager._pending_requests)]
         if manager._pending_partitions_in_transaction:
-            return not any(isinstance(one, AddPartitionsToTxnHandler) for one in queued)
+            return not any(isinstance(handler, AddPartitionsToTxnHandler) for handler in queued)
         return not queued
 
     def rewind(self, offsets: Mapping[int, int]) -> None:
         owned = self._consumer.assignment()
         for at, offset in offsets.items():
-            place = TopicPartition(self.given.source, at)
-            if place in owned:
-                self._consumer.seek(place, offset)
+            topic_partition = TopicPartition(self.given.source, at)
+            if topic_partition in owned:
+                self._consumer.seek(topic_partition, offset)
 
     def close(self) -> None:
         self._consumer.close()

@@ -59,7 +59,7 @@ def transformed(value: bytes, instance: str, attempt: int) -> bytes:
 
 def settings(of: str, given: list[str]) -> dict[str, str]:
     """Those that begin with `of`, without that."""
-    pairs = (one.partition("=") for one in given)
+    pairs = (setting.partition("=") for setting in given)
     return {name.removeprefix(of): value for name, _, value in pairs if name.startswith(of)}
 
 

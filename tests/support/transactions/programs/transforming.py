@@ -74,9 +74,9 @@ class Instance(ABC):
             self.report("left")
         return 0
 
-    def report(self, what: str, **more: object) -> None:
+    def report(self, kind: str, **more: object) -> None:
         """Write one line."""
-        groups.report(self.given.name, what, **more)
+        groups.report(self.given.name, kind, **more)
 
     def _listen(self) -> None:
         for _ in sys.stdin:

@@ -58,15 +58,15 @@ def expected_value(version: int, group: StoredGroup) -> bytes:
     if version >= 2:
         out += struct.pack(">q", group.since_ms)
     out += length(len(group.members), ">i")
-    for one in group.members:
-        out += string(one.member_id)
+    for member in group.members:
+        out += string(member.member_id)
         if version >= 3:
-            out += string(one.instance_id)
-        out += string(one.client_id) + string(one.client_host)
+            out += string(member.instance_id)
+        out += string(member.client_id) + string(member.client_host)
         if version >= 1:
-            out += struct.pack(">i", one.rebalance_timeout_ms)
-        out += struct.pack(">i", one.session_timeout_ms)
-        for data in (one.subscription, one.assignment):
+            out += struct.pack(">i", member.rebalance_timeout_ms)
+        out += struct.pack(">i", member.session_timeout_ms)
+        for data in (member.subscription, member.assignment):
             out += length(len(data), ">i") + data
         out += tags
     return out + tags
@@ -75,11 +75,11 @@ def expected_value(version: int, group: StoredGroup) -> bytes:
 def without_later_fields(version: int, group: StoredGroup) -> StoredGroup:
     """A group with the fields of a version."""
     members = [
-        one._replace(
-            instance_id=one.instance_id if version >= 3 else None,
-            rebalance_timeout_ms=one.rebalance_timeout_ms if version else -1,
+        member._replace(
+            instance_id=member.instance_id if version >= 3 else None,
+            rebalance_timeout_ms=member.rebalance_timeout_ms if version else -1,
         )
-        for one in group.members
+        for member in group.members
     ]
     return group._replace(since_ms=group.since_ms if version >= 2 else NO_TIME, members=members)
 
@@ -124,7 +124,7 @@ def test_other_versions_are_not_decoded() -> None:
     group = VALUES[1][1]
     value = expected_value(4, group)
     assert decode(value) == group
-    assert [decode(one) for one in (b"\0\5" + value[2:], b"\xff\xff" + STABLE[2:], b"")] == [
+    assert [decode(data) for data in (b"\0\5" + value[2:], b"\xff\xff" + STABLE[2:], b"")] == [
         None
     ] * 3
 

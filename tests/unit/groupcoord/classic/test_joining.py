@@ -33,6 +33,6 @@ def test_the_oldest_of_too_many_pending_members_is_removed(monkeypatch: pytest.M
     assert list(kit.group.pending) == ids[2:]
     assert_sound(kit.group, kit)
     assert code_of(kit.join(ids[1])) is ErrorCode.UNKNOWN_MEMBER_ID
-    futures = [kit.join(one) for one in ids[2:]]
+    futures = [kit.join(member_id) for member_id in ids[2:]]
     kit.advance(2 * DELAY_MS)
-    assert [code_of(one) for one in futures] == [ErrorCode.NONE] * 3
+    assert [code_of(future) for future in futures] == [ErrorCode.NONE] * 3

@@ -59,14 +59,18 @@ class Groups(RuleBasedStateMachine):
     def step(self, consumer: Consumer) -> None:
         """Do the next thing, if there is one."""
         self.receive()
-        if not consumer.runs or any(one.client is consumer for one in self.coordinator.waiting):
+        if not consumer.runs or any(
+            request.client is consumer for request in self.coordinator.waiting
+        ):
             return
         api, code = consumer.last
         if consumer.is_stable:
             self.heartbeat(consumer)
         elif (api, code) == ("JoinGroup", ErrorCode.NONE):
             members, generation = consumer.members, consumer.generation
-            assignments = {one: f"{one} in {generation}".encode() for one in members}
+            assignments = {
+                member_id: f"{member_id} in {generation}".encode() for member_id in members
+            }
             self.coordinator.sync(consumer, assignments)
         else:
             self.coordinator.join(consumer, consumer.member_id)
@@ -90,14 +94,14 @@ class Groups(RuleBasedStateMachine):
         if api == "SyncGroup" and code is ErrorCode.NONE:
             consumer.heartbeat_ms = self.kit.now_ms
             others = [
-                one.assignment
-                for one in self.consumers
-                if one is not consumer
-                and one.runs
-                and one.is_stable
-                and one.generation == consumer.generation
+                other.assignment
+                for other in self.consumers
+                if other is not consumer
+                and other.runs
+                and other.is_stable
+                and other.generation == consumer.generation
                 # an older one of the same instance does not know yet that it is fenced
-                and (one.instance_id is None or one.instance_id != consumer.instance_id)
+                and (other.instance_id is None or other.instance_id != consumer.instance_id)
             ]
             assert not consumer.assignment or consumer.assignment not in others
         elif code in (ErrorCode.FENCED_INSTANCE_ID, ErrorCode.GROUP_MAX_SIZE_REACHED):
@@ -218,9 +222,11 @@ class Groups(RuleBasedStateMachine):
     @invariant()
     def each_member_has_its_own_part(self) -> None:
         if self.group is not None and self.group.current is GroupState.STABLE:
-            parts = [one.assignment for one in self.group.members.values() if one.assignment]
+            parts = [
+                member.assignment for member in self.group.members.values() if member.assignment
+            ]
             assert len(parts) == len(set(parts))
-            assert all(one.endswith(b" in %d" % self.group.generation) for one in parts)
+            assert all(part.endswith(b" in %d" % self.group.generation) for part in parts)
 
     def teardown(self) -> None:
         """Undisturbed, the consumers that run are the members of a stable group."""
@@ -229,7 +235,7 @@ class Groups(RuleBasedStateMachine):
         self.limit_the_size(100)
         self.pass_time(2 * REBALANCE_MS + 3 * SESSION_MS + 300_000, step_ms=1_000)
         self.the_coordinator_is_sound()
-        running = {one.member_id: one for one in self.consumers if one.runs}
+        running = {consumer.member_id: consumer for consumer in self.consumers if consumer.runs}
         if self.group is None:
             assert not running
             return

@@ -10,10 +10,10 @@ from support.classic_groups import BOTH, RANGE, STICKY
 
 def test_metadata_and_vote_depend_on_the_protocols() -> None:
     member = ClassicGroupMember("g", "m", None, "c", "/host", 60_000, 10_000, BOTH)
-    metadata = [member.metadata(one) for one in ("sticky", "roundrobin", None)]
+    metadata = [member.metadata(protocol) for protocol in ("sticky", "roundrobin", None)]
     assert metadata == [STICKY[0].metadata, b"", b""]
     candidates = [{"sticky", "range"}, {"sticky", "other"}, {"other"}]
-    assert [member.vote(one) for one in candidates] == ["range", "sticky", None]
+    assert [member.vote(candidate) for candidate in candidates] == ["range", "sticky", None]
     assert member.timer == member_timer("g", "m") != member_timer("g", "n")
 
 

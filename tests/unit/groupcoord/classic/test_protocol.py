@@ -67,7 +67,7 @@ def test_many_small_groups_are_loaded_with_pauses() -> None:
     kit.shard.replay(keys, [value] * len(keys))
     pauses, _ = stops_of(kit.shard.classic.decode_replayed())
     assert pauses >= 4
-    assert {one.state(kit.now_ms) for one in kit.shard.state.groups.values()} == {"Stable"}
+    assert {group.state(kit.now_ms) for group in kit.shard.state.groups.values()} == {"Stable"}
 
 
 def test_the_last_record_counts() -> None:

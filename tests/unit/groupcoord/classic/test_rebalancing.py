@@ -11,5 +11,5 @@ from support.steps import run_and_look
 def test_the_leaders_response_is_made_with_pauses() -> None:
     group = big_group(ClassicKit(), 2 * ITEMS_PER_STEP)
     members, pauses, _ = run_and_look(joined_members(group))
-    assert [one.member_id for one in members] == list(group.members)
+    assert [member.member_id for member in members] == list(group.members)
     assert pauses == 2

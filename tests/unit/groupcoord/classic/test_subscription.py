@@ -34,7 +34,7 @@ def test_later_versions_are_decoded() -> None:
 
 @given(topics=TOPICS, share=st.floats(0, 1, exclude_max=True))
 def test_truncated_metadata_is_not_decoded(topics: list[str], share: float) -> None:
-    data = reading(*topics) if all(one.isascii() for one in topics) else reading("t")
+    data = reading(*topics) if all(topic.isascii() for topic in topics) else reading("t")
     assert topics_of(data[: int(len(data) * share)]) is None
 
 

@@ -15,13 +15,13 @@ def test_an_assignment_is_stored_with_pauses() -> None:
     group = kit.shard.state.groups["g"] = big_group(kit, 2 * ITEMS_PER_STEP)
     group.current = GroupState.COMPLETING_REBALANCE
     assert isinstance(group.leader, str)
-    assigned = {one: one.encode() for one in group.members}
+    assigned = {member_id: member_id.encode() for member_id in group.members}
     request = SyncRequest("g", 0, group.leader, None, "consumer", "range", assigned)
     made = kit.shard.classic.sync(request, ReplyFuture(), kit.now_ms)
     assert not isinstance(made, Decision)
     decision, pauses, _ = run_and_look(made)
     assert pauses == 6, "two each to assign, to collect and to encode"
-    assert {one.member_id: one.assignment for one in group.members.values()} == assigned
+    assert {member.member_id: member.assignment for member in group.members.values()} == assigned
     assert group.state(0) == "CompletingRebalance"
     kit.execute(decision)
     assert group.state(0) == "Stable"

@@ -251,9 +251,9 @@ PARTS = st.dictionaries(
     )
 )
 def test_records_created_here_carry_what_decoding_gives(member: ConsumerGroupMember) -> None:
-    one = run_at_once(consumer_group_records.member_in_steps(GROUP, member))
-    assert one.value is not None
-    assert one.decoded == consumer_group_records.read_member(member.member_id, one.value)
+    record = run_at_once(consumer_group_records.member_in_steps(GROUP, member))
+    assert record.value is not None
+    assert record.decoded == consumer_group_records.read_member(member.member_id, record.value)
     current = run_at_once(consumer_group_records.current_member_in_steps(GROUP, member))
     assert current.value is not None
     assert current.decoded == consumer_group_records.read_current_member(current.value)
@@ -273,7 +273,7 @@ def test_members_of_many_topics_are_encoded_in_steps() -> None:
     topics = [UUID(int=number + 1) for number in range(2 * TOPICS_PER_STEP)]
     owned = {topic: {0: 7} for topic in topics}
     big = ConsumerGroupMember(
-        "m", topic_names=in_order([str(one) for one in topics]), assigned=owned, revoking=owned
+        "m", topic_names=in_order([str(topic) for topic in topics]), assigned=owned, revoking=owned
     )
     for work, pauses, written in (
         (

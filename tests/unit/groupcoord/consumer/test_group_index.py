@@ -34,18 +34,18 @@ def group_with(group_id: str, *topics: str, regex: str = "") -> ConsumerGroup:
 
 
 def test_subscribers_of_a_topic_check_it_again() -> None:
-    one, other = group_with("a", "t", "u"), group_with("b", "u")
-    index = index_of(one, other)
+    group, other = group_with("a", "t", "u"), group_with("b", "u")
+    index = index_of(group, other)
     change(index, ["t", "without subscribers"], 1)
-    assert (one.refresh_topics, other.refresh_topics) == (True, False)
-    one.refresh_topics = False
-    before = dict(one.subscriptions)
-    one.put_member(ConsumerGroupMember("m", topic_names=("u",)))
-    index.subscribed(one, before)
+    assert (group.refresh_topics, other.refresh_topics) == (True, False)
+    group.refresh_topics = False
+    before = dict(group.subscriptions)
+    group.put_member(ConsumerGroupMember("m", topic_names=("u",)))
+    index.subscribed(group, before)
     change(index, ["t"], 1)
-    assert not one.refresh_topics
+    assert not group.refresh_topics
     change(index, ["u"], 1)
-    assert one.refresh_topics and other.refresh_topics
+    assert group.refresh_topics and other.refresh_topics
 
 
 def test_a_topic_that_a_regex_matches_is_a_newer_version() -> None:

@@ -52,8 +52,8 @@ class Hostile(RuleBasedStateMachine):
         self.last = (member_id, epoch, more)
         try:
             answer = self.kit.consumer_heartbeat(member_id, epoch, **more)
-        except ApiError as refusal:
-            assert refusal.code is not ErrorCode.UNKNOWN_SERVER_ERROR
+        except ApiError as error:
+            assert error.code is not ErrorCode.UNKNOWN_SERVER_ERROR
             return
         group = self._group()
         if epoch >= JOIN_EPOCH and group is not None:
@@ -125,8 +125,8 @@ class Hostile(RuleBasedStateMachine):
                 kit.beat(member_id, generation)
             else:
                 kit.leave(member_id)
-        except ApiError as refusal:
-            assert refusal.code is not ErrorCode.UNKNOWN_SERVER_ERROR
+        except ApiError as error:
+            assert error.code is not ErrorCode.UNKNOWN_SERVER_ERROR
 
     # -- the partition, time and the cluster
 
@@ -152,7 +152,11 @@ class Hostile(RuleBasedStateMachine):
     def all_send_heartbeats(self, times: int) -> None:
         """They report the partitions that they have now, regardless of what is assigned to them."""
         group = self._group()
-        owned = {one: group.members[one].assigned for one in group.members} if group else {}
+        owned = (
+            {member_id: group.members[member_id].assigned for member_id in group.members}
+            if group
+            else {}
+        )
         for _ in range(times):
             self.kit.advance(1_000)
             for member in list(group.members.values()) if group else ():
@@ -167,9 +171,9 @@ class Hostile(RuleBasedStateMachine):
         self.kit.advance(200_000)
         group = self._group()
         assert group is None or not (group.members or group.resolved or group.subscriptions)
-        for what in ("session", "rebalance", "join", "sync"):
+        for timer in ("session", "rebalance", "join", "sync"):
             for member_id in "abcd":
-                assert ("consumer", what, "g", member_id) not in self.kit.shard.timers
+                assert ("consumer", timer, "g", member_id) not in self.kit.shard.timers
 
     # -- invariants
 
@@ -186,14 +190,14 @@ class Hostile(RuleBasedStateMachine):
         if group is None:
             return
         members = group.members.values()
-        classic = [one.classic for one in members if one.classic is not None]
+        classic = [member.classic for member in members if member.classic is not None]
         assert group.classic_members == len(classic)
-        protocols = [name for one in classic for name, _ in one.protocols]
+        protocols = [name for member in classic for name, _ in member.protocols]
         assert group.classic_protocols == Counter(protocols)
-        regexes = [one.regex for one in members if one.regex is not None]
+        regexes = [member.regex for member in members if member.regex is not None]
         assert group.regexes == Counter(regexes)
-        names = [name for one in members for name in one.topic_names]
-        resolved = [name for one in group.resolved.values() for name in one.topics]
+        names = [name for member in members for name in member.topic_names]
+        resolved = [name for result in group.resolved.values() for name in result.topics]
         assert group.subscriptions == {
             name: (names.count(name), resolved.count(name)) for name in (*names, *resolved)
         }

@@ -62,8 +62,8 @@ class Life(RuleBasedStateMachine):
         client = self.kit.client(f"m{self.count}", names, instance_id=f"i{number}")
         try:
             return self._join(client)
-        except ApiError as refusal:
-            assert refusal.code is ErrorCode.UNRELEASED_INSTANCE_ID
+        except ApiError as error:
+            assert error.code is ErrorCode.UNRELEASED_INSTANCE_ID
             return client
 
     def _join(self, client: Client) -> Client:
@@ -109,8 +109,8 @@ class Life(RuleBasedStateMachine):
             return
         try:
             ask()
-        except ApiError as refusal:
-            assert refusal.code in (
+        except ApiError as error:
+            assert error.code in (
                 ErrorCode.UNKNOWN_MEMBER_ID,
                 ErrorCode.FENCED_MEMBER_EPOCH,
                 ErrorCode.FENCED_INSTANCE_ID,
@@ -144,8 +144,8 @@ class Life(RuleBasedStateMachine):
                 continue
             try:
                 client.join()
-            except ApiError as refusal:
-                assert refusal.code is ErrorCode.UNRELEASED_INSTANCE_ID, "another has it now"
+            except ApiError as error:
+                assert error.code is ErrorCode.UNRELEASED_INSTANCE_ID, "another has it now"
                 del self.members[client.member_id]
         for _ in range(4):  # regexes are resolved every ten seconds
             kit.reconcile(*self.members.values())
@@ -159,7 +159,11 @@ class Life(RuleBasedStateMachine):
             client = self.members[member.member_id]
             assert kit.named(member.assigned) == client.partitions
             target = group.targets.get(member.member_id, {})
-            live = {one: target[one] for one in target if kit.known.topic_name(one) is not None}
+            live = {
+                topic_id: target[topic_id]
+                for topic_id in target
+                if kit.known.topic_name(topic_id) is not None
+            }
             assert kit.named(live) == client.partitions
         self._assert_all_assigned(group)
 
@@ -171,14 +175,14 @@ class Life(RuleBasedStateMachine):
         read = {
             topic for member in group.members.values() for topic in group.subscribed_topics(member)
         }
-        wanted = sorted(
+        expected = sorted(
             (name, partition)
             for name, count in self.kit.known.counts.items()
             if name in read
             for partition in range(count)
         )
-        have = [one for client in self.members.values() for one in client.partitions]
-        assert sorted(have) == wanted
+        have = [partition for client in self.members.values() for partition in client.partitions]
+        assert sorted(have) == expected
 
     # -- invariants
 

@@ -20,8 +20,8 @@ STABLE, UNREVOKED, UNRELEASED, UNKNOWN = MemberState
 def owned(text: str) -> dict[UUID, dict[int, int]]:
     """Partitions such as "t0@1", with the epochs at which they were assigned (else 0)."""
     found: dict[UUID, dict[int, int]] = {}
-    for one in text.split():
-        partition, _, epoch = one.partition("@")
+    for word in text.split():
+        partition, _, epoch = word.partition("@")
         found.setdefault(TOPICS[partition[0]], {})[int(partition[1:])] = int(epoch or 0)
     return found
 
@@ -42,9 +42,9 @@ def step(before: ConsumerGroupMember, epoch: int, target: str, **more: Any) -> C
     goal = ReconcileGoal(
         epoch,
         {topic: tuple(partitions) for topic, partitions in owned(target).items()},
-        [TOPICS[one] for one in more.get("subscribed", "tu")],
-        lambda topic, one: any(
-            one in part.get(topic, ()) for part in (taken, before.assigned, before.revoking)
+        [TOPICS[letter] for letter in more.get("subscribed", "tu")],
+        lambda topic, partition: any(
+            partition in part.get(topic, ()) for part in (taken, before.assigned, before.revoking)
         ),
         None if reported is None else owned(reported),
         more.get("changed", False),

@@ -75,8 +75,8 @@ def resolve(expressions: list[str], topics: FakeTopics, **more: Any) -> dict[str
     resolution = resolution_of(expressions, topics, **more)
     steps_of(resolution)
     found = run_at_once(resolution.result())
-    assert all((one.version, one.timestamp_ms) == (7, 5) for one in found.values())
-    return {expression: list(one.topics) for expression, one in found.items()}
+    assert all((regex.version, regex.timestamp_ms) == (7, 5) for regex in found.values())
+    return {expression: list(regex.topics) for expression, regex in found.items()}
 
 
 def test_whole_names_match() -> None:

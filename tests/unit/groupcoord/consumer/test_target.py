@@ -30,6 +30,6 @@ def test_topics_by_name_and_by_regex(member: ConsumerGroupMember, expected: str)
     group = ConsumerGroup("g")
     group.put_resolved("x", Resolved(("a", "unknown"), 1, 1))
     subscribed = Subscribed(group, topics, member)
-    assert "".join(name for name, one in ids.items() if one in subscribed) == expected
+    assert "".join(name for name, topic_id in ids.items() if topic_id in subscribed) == expected
     (target,) = run_at_once(compute(group, topics, member, "range", is_homogeneous=False)).values()
     assert target == {ids[name]: (0,) for name in expected}

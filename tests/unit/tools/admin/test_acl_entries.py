@@ -13,32 +13,32 @@ TOPIC = Pattern("TOPIC", "t", "LITERAL")
 GROUP = Pattern("GROUP", "g", "LITERAL")
 
 
-def _asked(line: str) -> dict[Pattern, list[str]]:
+def _given_operations(line: str) -> dict[Pattern, list[str]]:
     """The operations asked for on each pattern."""
-    asked = given_acls(parse(line.split(), OPTIONS))
-    return {pattern: [one.operation for one in entries] for pattern, entries in asked.items()}
+    acls = given_acls(parse(line.split(), OPTIONS))
+    return {pattern: [entry.operation for entry in entries] for pattern, entries in acls.items()}
 
 
 def test_roles_have_their_operations() -> None:
     line = "--topic t --group g --transactional-id i --cluster --allow-principal User:a"
-    assert _asked(f"{line} --producer --consumer --idempotent") == {
+    assert _given_operations(f"{line} --producer --consumer --idempotent") == {
         TOPIC: ["READ", "WRITE", "CREATE", "DESCRIBE"],
         GROUP: ["READ"],
         CLUSTER: ["IDEMPOTENT_WRITE"],
         Pattern("TRANSACTIONAL_ID", "i", "LITERAL"): ["WRITE", "DESCRIBE"],
     }
-    assert _asked(f"{line} --producer")[TOPIC] == ["WRITE", "CREATE", "DESCRIBE"]
-    assert list(_asked(f"{line} --consumer")) == [TOPIC, GROUP]
+    assert _given_operations(f"{line} --producer")[TOPIC] == ["WRITE", "CREATE", "DESCRIBE"]
+    assert list(_given_operations(f"{line} --consumer")) == [TOPIC, GROUP]
 
 
 def test_without_a_principal_all_entries_of_a_resource_are_meant() -> None:
-    assert _asked("--topic t --operation nonsense --allow-host h") == {TOPIC: []}
+    assert _given_operations("--topic t --operation nonsense --allow-host h") == {TOPIC: []}
 
 
 def test_principals_hosts_and_operations_are_combined() -> None:
     line = "--topic t --operation read --operation DescribeConfigs --deny-principal A:b:c"
-    asked = given_acls(parse(f"{line} --deny-host h --deny-host i".split(), OPTIONS))
-    assert asked[TOPIC] == [
+    acls = given_acls(parse(f"{line} --deny-host h --deny-host i".split(), OPTIONS))
+    assert acls[TOPIC] == [
         Entry("A:b:c", host, operation, "DENY")
         for host in ("h", "i")
         for operation in ("READ", "DESCRIBE_CONFIGS")
@@ -58,7 +58,7 @@ def test_principals_hosts_and_operations_are_combined() -> None:
 )
 def test_what_can_not_be_is_refused(line: str, failure: type[Exception]) -> None:
     with pytest.raises(failure):
-        _asked(line)
+        _given_operations(line)
 
 
 def test_acls_are_sorted_each_once() -> None:

@@ -71,10 +71,10 @@ def test_a_token_comes_from_an_endpoint(endpoint: TokenEndpoint, encodes: bool) 
     more = {"sasl.oauthbearer.scope": "a b", "sasl.oauthbearer.header.urlencode": str(encodes)}
     found = bearer_source({**RETRIEVING, ENDPOINT: endpoint.url, **CREDENTIALS, **more}, {})()
     assert claims_of(found)["sub"] == "alice"
-    [asked] = endpoint.asked
-    assert asked.form == {"grant_type": ["client_credentials"], "scope": ["a b"]}
+    [request] = endpoint.asked
+    assert request.form == {"grant_type": ["client_credentials"], "scope": ["a b"]}
     expected = "me%3A+myself:open+sesame" if encodes else "me: myself:open sesame"
-    assert asked.credentials == expected
+    assert request.credentials == expected
 
 
 def test_the_options_of_the_login_module_have_credentials_too(endpoint: TokenEndpoint) -> None:

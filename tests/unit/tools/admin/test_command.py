@@ -74,8 +74,8 @@ def test_a_signal_in_a_destructor_ends_a_tool() -> None:
     """Python ignores what is raised there."""
 
     def run(_: Given) -> int:
-        one = Signalling()
-        del one
+        signalling = Signalling()
+        del signalling
         threading.Event().wait(20)
         return 0
 
@@ -86,12 +86,12 @@ def test_no_signal_comes_after_the_end() -> None:
     """The tool's last step swallows one."""
 
     def run(_: Given) -> int:
-        one = Signalling()
-        del one
+        signalling = Signalling()
+        del signalling
         return 0
 
     assert main(running(run), []) == 0
-    assert not any(isinstance(one, threading.Timer) for one in threading.enumerate())
+    assert not any(isinstance(thread, threading.Timer) for thread in threading.enumerate())
 
 
 def test_a_tool_in_another_thread_has_no_handlers() -> None:

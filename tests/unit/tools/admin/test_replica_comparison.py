@@ -40,9 +40,9 @@ def test_only_up_to_each_high_watermark() -> None:
 def test_offsets_that_differ_end_it() -> None:
     found = compare({1: fetched(batch(5), batch(6)), 2: fetched(batch(5), batch(6, 2))}, 5)
     assert found.next_offset == 6
-    (one,) = found.differences
+    (difference,) = found.differences
     assert (
-        one.sentence("t-0")
+        difference.sentence("t-0")
         == "partition t-0: replica 1's offset 6 doesn't match replica 2's offset 7"
     )
 
@@ -53,7 +53,7 @@ def test_checksums_and_sizes_that_differ(other: bytes) -> None:
         {1: fetched(batch(5), batch(6)), 2: fetched(batch(5, records=other), batch(6))}, 5
     )
     assert found.next_offset == 7
-    kinds = [one.kind for one in found.differences]
+    kinds = [difference.kind for difference in found.differences]
     assert kinds == ["checksum", "size"][: 1 + (len(other) != len(RECORDS))]
     assert (
         found.differences[0]
@@ -65,5 +65,5 @@ def test_checksums_and_sizes_that_differ(other: bytes) -> None:
 def test_a_batch_that_is_not_what_its_checksum_says() -> None:
     damaged = batch(5)[:-1] + b"S"
     found = compare({1: fetched(batch(5)), 2: fetched(damaged)}, 5)
-    (one,) = found.differences
-    assert (one.kind, one.replica, one.offset) == ("damage", 2, 5)
+    (difference,) = found.differences
+    assert (difference.kind, difference.replica, difference.offset) == ("damage", 2, 5)

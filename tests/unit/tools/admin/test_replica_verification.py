@@ -38,7 +38,9 @@ class Cluster:
         """The most that fetches have asked for of a partition."""
 
         self.seams = self.clock = self.tasks = self
-        self.brokers = [metadata.BrokerResponse(one, "h", one) for one in (1, 2, 3)]
+        self.brokers = [
+            metadata.BrokerResponse(broker_id, "h", broker_id) for broker_id in (1, 2, 3)
+        ]
 
     def now_ms(self) -> int:
         return self.ms
@@ -63,18 +65,18 @@ class Cluster:
     async def ask_broker(self, broker: int, api: Any, request: Any) -> Any:
         (topic,) = request.topics
         if api is list_offsets.API:
-            answers = [self._offset(one) for one in topic.partitions]
+            answers = [self._offset(partition) for partition in topic.partitions]
             return list_offsets.ListOffsetsResponse([list_offsets.TopicResponse(TOPIC, answers)])
-        read = [self._read(broker, topic.topic_id, one) for one in topic.partitions]
+        read = [self._read(broker, topic.topic_id, partition) for partition in topic.partitions]
         return fetch.FetchResponse([fetch.TopicResponse("", topic.topic_id, read)])
 
-    def _offset(self, asked: Any) -> list_offsets.PartitionResponse:
-        offset = 0 if asked.timestamp == list_offsets.EARLIEST else RECORDS
-        return list_offsets.PartitionResponse(asked.partition_index, offset=offset)
+    def _offset(self, requested: Any) -> list_offsets.PartitionResponse:
+        offset = 0 if requested.timestamp == list_offsets.EARLIEST else RECORDS
+        return list_offsets.PartitionResponse(requested.partition_index, offset=offset)
 
-    def _read(self, broker: int, topic_id: UUID, asked: Any) -> fetch.PartitionResponse:
-        number, offset = asked.partition, asked.fetch_offset
-        self.asked_bytes.add(asked.partition_max_bytes)
+    def _read(self, broker: int, topic_id: UUID, requested: Any) -> fetch.PartitionResponse:
+        number, offset = requested.partition, requested.fetch_offset
+        self.asked_bytes.add(requested.partition_max_bytes)
         if number == 0 and broker == 1:
             self.at_record.pop(offset, lambda: None)()
         error = self.refused.get((number, broker), ErrorCode.NONE)
@@ -101,7 +103,7 @@ def verified(
     events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert events[0]["event"] == "started"
     assert events[-1]["event"] == "report"
-    return exit_code, [one for one in events if one["event"] not in ("started", "report")]
+    return exit_code, [event for event in events if event["event"] not in ("started", "report")]
 
 
 def lost(partition: int, offset: int, why: str) -> dict[str, Any]:
@@ -137,8 +139,8 @@ def test_a_topic_that_is_gone_is_named(
     cluster.at_record[2] = lambda: setattr(cluster, "topic_id", topic_id)
     exit_code, events = verified(cluster, capsys)
     assert exit_code == 1
-    for one in events:
-        del one["timeMs"]
+    for event in events:
+        del event["timeMs"]
     assert events == [lost(0, 2, "it is deleted"), lost(1, 2, "it is deleted")]
 
 

@@ -82,7 +82,10 @@ def test_json_of_a_report_has_no_topic_without_such_a_partition(
 ) -> None:
     chosen = Chosen(False, frozenset({"unavailable-partitions"}))
     (topic,) = json.loads(shown(capsys, chosen, "json"))["topics"]
-    assert (topic["name"], [one["partition"] for one in topic["partitions"]]) == ("t", [2])
+    assert (topic["name"], [partition["partition"] for partition in topic["partitions"]]) == (
+        "t",
+        [2],
+    )
 
 
 def test_text_of_a_reassignment(capsys: pytest.CaptureFixture[str]) -> None:

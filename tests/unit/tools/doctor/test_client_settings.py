@@ -18,11 +18,13 @@ LIMITS = {"message.max.bytes": "1048588", "transaction.max.timeout.ms": "900000"
 NOW = Environment(LIMITS, SERVED[4, 3], frozenset({"east"}))
 
 
-def named(config: Settings, place: Environment = NOW) -> set[tuple[str, str]]:
+def named(config: Settings, environment: Environment = NOW) -> set[tuple[str, str]]:
     """What is wrong: problems, and the settings that have them."""
-    found = judge_settings(config, place)
-    assert {one.level for one in found} == {Level.OK} or all(one.advice for one in found)
-    return {(one.problem, one.subject) for one in found if one.level > Level.OK}
+    found = judge_settings(config, environment)
+    assert {finding.level for finding in found} == {Level.OK} or all(
+        finding.advice for finding in found
+    )
+    return {(finding.problem, finding.subject) for finding in found if finding.level > Level.OK}
 
 
 @pytest.mark.parametrize(
@@ -101,6 +103,6 @@ def test_a_timeout_of_transactions_alone_makes_no_transactions() -> None:
 
 
 def test_limits_that_brokers_do_not_tell_are_not_judged() -> None:
-    place = NOW._replace(broker={})
-    assert not named({"max.request.size": "99999999", "batch.size": "99999999"}, place)
-    assert not named({"transactional.id": "t", "transaction.timeout.ms": "99999999"}, place)
+    environment = NOW._replace(broker={})
+    assert not named({"max.request.size": "99999999", "batch.size": "99999999"}, environment)
+    assert not named({"transactional.id": "t", "transaction.timeout.ms": "99999999"}, environment)

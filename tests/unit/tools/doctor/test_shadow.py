@@ -36,9 +36,9 @@ def change(fs: FileSystem, chance: random.Random) -> object:
     """Do anything: what came of it."""
     path, other = chance.choice(NAMES), chance.choice(NAMES)
     offset, data = chance.randrange(120), chance.randbytes(chance.randrange(1, 30))
-    what = chance.randrange(8)
+    action = chance.randrange(8)
     try:
-        match what:
+        match action:
             case 0 | 1:
                 fs.open(path).pwrite(data, offset)
             case 2:
@@ -66,21 +66,21 @@ def test_it_does_what_the_file_system_does(seed: int) -> None:
     base, real = small(), small()
     before = content(base)
     shadow = ShadowFs(base, lambda: 0)
-    one, two = random.Random(seed), random.Random(seed)
+    chance, same_chance = random.Random(seed), random.Random(seed)
     for _ in range(STEPS):
-        assert change(shadow, one) == change(real, two)
+        assert change(shadow, chance) == change(real, same_chance)
         assert content(shadow) == content(real)
     assert content(base) == before
     after = content(real)
     changed = {path for path in before | after if before.get(path, b"") != after.get(path, b"")}
-    found = {one.path: one for one in shadow.changes("/d")}
+    found = {file_change.path: file_change for file_change in shadow.changes("/d")}
     assert changed <= set(found)
-    for path, one_change in found.items():
+    for path, file_change in found.items():
         was, now = before.get(path), after.get(path)
-        assert one_change.before_bytes == (None if was is None else len(was))
-        assert one_change.after_bytes == (None if now is None else len(now))
-        if one_change.is_cut:
-            assert was is not None and now == was[: one_change.after_bytes]
+        assert file_change.before_bytes == (None if was is None else len(was))
+        assert file_change.after_bytes == (None if now is None else len(now))
+        if file_change.is_cut:
+            assert was is not None and now == was[: file_change.after_bytes]
 
 
 def test_directories_move_with_what_is_in_them() -> None:
@@ -95,7 +95,9 @@ def test_directories_move_with_what_is_in_them() -> None:
     shadow.create("/d/e/f/x").pwrite(b"x", 0)
     shadow.remove_tree("/d/c")
     assert content(shadow).keys() == {"/d", "/d/b", "/d/b/2", "/d/e", "/d/e/f", "/d/e/f/x"}
-    gone = [one.path for one in shadow.changes("/d") if one.after_bytes is None]
+    gone = [
+        file_change.path for file_change in shadow.changes("/d") if file_change.after_bytes is None
+    ]
     assert gone == ["/d/a/1", "/d/a/3"]
 
 

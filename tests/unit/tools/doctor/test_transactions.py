@@ -28,9 +28,9 @@ HOUR_MS = 60 * MINUTE_MS
 def test_how_long_one_may_last(
     state: str, timeout_ms: int, lasts_ms: int, expected: tuple[Level, str] | None
 ) -> None:
-    places = frozenset({("t", 0)})
-    one = Transaction("id", 1, state, 7, timeout_ms, NOW_MS - lasts_ms, places)
-    found = [(each.level, each.problem) for each in judge_transactions([one], NOW_MS)]
+    partitions = frozenset({("t", 0)})
+    txn = Transaction("id", 1, state, 7, timeout_ms, NOW_MS - lasts_ms, partitions)
+    found = [(finding.level, finding.problem) for finding in judge_transactions([txn], NOW_MS)]
     assert found == ([] if expected is None else [expected])
 
 

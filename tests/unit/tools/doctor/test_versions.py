@@ -22,7 +22,9 @@ def judge(served: Served) -> Finding:
     return judge_versions("broker.test:9092", served)
 
 
-@pytest.mark.parametrize("release", [one for one in RELEASES if one >= (0, 10)], ids=str)
+@pytest.mark.parametrize(
+    "release", [release for release in RELEASES if release >= (0, 10)], ids=str
+)
 def test_a_release_is_too_old_or_right(release: tuple[int, ...]) -> None:
     found = judge(RELEASES[release])
     if release < PRODUCE_V3:
@@ -34,7 +36,7 @@ def test_a_release_is_too_old_or_right(release: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("key", [ApiKey.Produce, ApiKey.ListOffsets, ApiKey.SyncGroup])
 def test_what_serves_not_all_is_no_broker_for_clients(key: ApiKey) -> None:
-    rest = {one: versions for one, versions in RELEASES[4, 3].items() if one != key}
+    rest = {api_key: versions for api_key, versions in RELEASES[4, 3].items() if api_key != key}
     found = judge(rest)
     assert (found.level, found.problem) == (Level.ERROR, "apis-missing")
     assert found.found == f"does not serve {key.name}"

@@ -39,13 +39,13 @@ def seen(source: str = "here", target: str = "there", end: int = 10, partitions:
     def topics(name: str) -> dict[str, Topic]:
         return {"t": Topic("t", name, partitions, {}, frozenset())}
 
-    places = [("t", at) for at in range(partitions)]
+    topic_partitions = [("t", at) for at in range(partitions)]
     return Look(
         topics(source),
         topics(target),
-        dict.fromkeys(places, 0),
-        dict.fromkeys(places, end),
-        dict.fromkeys(places, 0),
+        dict.fromkeys(topic_partitions, 0),
+        dict.fromkeys(topic_partitions, end),
+        dict.fromkeys(topic_partitions, 0),
         {},
     )
 
@@ -68,18 +68,18 @@ class Clusters:
 
     def __init__(self, source_id: str, *used: TopicPartition) -> None:
         self.source_id, self._used = source_id, set(used)
-        self.asked = 0
+        self.times_asked = 0
 
     def source_ids(self, names: Iterable[str]) -> dict[str, str]:
-        self.asked += 1
+        self.times_asked += 1
         if not self.source_id:
             raise Failed("no broker answers")
         return dict.fromkeys(names, self.source_id)
 
-    def used(self, places: Iterable[TopicPartition]) -> set[TopicPartition]:
+    def used(self, topic_partitions: Iterable[TopicPartition]) -> set[TopicPartition]:
         if not self.source_id:
             raise Failed("no broker answers")
-        return self._used & set(places)
+        return self._used & set(topic_partitions)
 
 
 def of(
@@ -101,8 +101,10 @@ def test_the_ledger_learns_of_a_topic_once() -> None:
     ("look", "where"), [(seen("another"), "source"), (seen(target="another"), "target")]
 )
 def test_a_topic_that_was_created_again_is_named(look: Look, where: str) -> None:
-    said = f"the {where}'s topic t was deleted and created again since it was copied: leave it out"
-    with pytest.raises(Failed, match=said):
+    message = (
+        f"the {where}'s topic t was deleted and created again since it was copied: leave it out"
+    )
+    with pytest.raises(Failed, match=message):
         of(KNOWN, COPIED).check_topics(look)
 
 
@@ -126,7 +128,7 @@ def test_the_first_that_is_read_of_a_topic_is_known_to_be_its_own() -> None:
     found = of(KNOWN, clusters=clusters)
     for _ in range(3):
         assert found.others(["t"]) == set()
-    assert clusters.asked == 1
+    assert clusters.times_asked == 1
     changed = of(KNOWN, clusters=Clusters("another"))
     assert changed.others(["t"]) == changed.others(["t"]) == {"t"}
     with pytest.raises(Again, match="no broker answers"):
@@ -139,14 +141,14 @@ def test_the_first_of_the_topic_in_its_place_is_asked_about_again() -> None:
     found.others(["t"])
     found.new_topics(seen("another"))
     assert found.others(["t"]) == {"t"}
-    assert clusters.asked == 2
+    assert clusters.times_asked == 2
 
 
 def test_of_what_was_copied_before_it_is_not_asked() -> None:
     """By then the next look tells."""
     clusters = Clusters("another")
     assert of(KNOWN, COPIED, clusters=clusters).others(["t"]) == set()
-    assert not clusters.asked
+    assert not clusters.times_asked
 
 
 def test_a_source_may_know_less_of_its_end_after_a_start(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,9 +163,9 @@ def test_a_source_may_know_less_of_its_end_after_a_start(monkeypatch: pytest.Mon
 
 
 def test_it_is_said_how_one_topic_is_copied_again() -> None:
-    said = r"or delete it in the target and have the mirror copy it again \(--copy-again t\)$"
+    message = r"or delete it in the target and have the mirror copy it again \(--copy-again t\)$"
     for look in (seen("another"), seen(target="another")):
-        with pytest.raises(Failed, match=said):
+        with pytest.raises(Failed, match=message):
             of(KNOWN, COPIED).check_topics(look)
 
 
@@ -222,8 +224,10 @@ def test_records_of_others_in_the_target_are_said_once_of_a_topic(
     entries = found.first_positions(begins, ())
     assert entries == [position_entry(("t", 0), 0), position_entry(PLACE, 3)]
     assert found.first_positions(begins, ()) == []
-    said = "t has records in the target already that this mirror has not written: what it copies "
-    assert capsys.readouterr().err == f"{said}comes behind them\n"
+    warning = (
+        "t has records in the target already that this mirror has not written: what it copies "
+    )
+    assert capsys.readouterr().err == f"{warning}comes behind them\n"
     assert of(KNOWN, *entries, clusters=used).first_positions(begins, ()) == []
     assert of(KNOWN, COPIED, clusters=used).first_positions({PLACE: 10}, ()) == []
     assert len(of(KNOWN, clusters=used).first_positions(begins, {"t"})) == 2

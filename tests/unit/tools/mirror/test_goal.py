@@ -14,7 +14,7 @@ ENDS = {("t", 0): 3, ("t", 1): 0, ("u", 0): 5}
 
 
 def topics(**ids: str) -> dict[str, Topic]:
-    return {name: Topic(name, one, 2, {}, frozenset()) for name, one in ids.items()}
+    return {name: Topic(name, topic_id, 2, {}, frozenset()) for name, topic_id in ids.items()}
 
 
 def look(refused: dict[str, str] | None = None, **ids: str) -> Look:

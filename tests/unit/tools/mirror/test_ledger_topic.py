@@ -56,15 +56,15 @@ def test_what_was_written_before_the_session_is_read(put: Put) -> None:
 
 def test_the_epoch_of_the_last_record_is_that_of_the_last_chunk(put: Put) -> None:
     """One that was written without it tells none, whatever the chunks before it say."""
-    place = ("t", 0)
+    topic_partition = ("t", 0)
     first, second = Chunk(0, [Run(0, 0, 5)]), Chunk(5, [Run(5, 5, 5)])
-    known = [offsets_entry(place, first, 3), offsets_entry(place, second, 4)]
+    known = [offsets_entry(topic_partition, first, 3), offsets_entry(topic_partition, second, 4)]
     put(*known, owner_entry("me"))
-    assert read_ledger({}, "ledger", "me", REPORT).epochs == {place: 4}
-    put(*known, offsets_entry(place, second), owner_entry("me"))
-    assert read_ledger({}, "ledger", "me", REPORT).epochs == {place: None}
-    put(*known, forgotten_offsets(place, 5), owner_entry("me"))
-    assert read_ledger({}, "ledger", "me", REPORT).epochs == {place: 3}
+    assert read_ledger({}, "ledger", "me", REPORT).epochs == {topic_partition: 4}
+    put(*known, offsets_entry(topic_partition, second), owner_entry("me"))
+    assert read_ledger({}, "ledger", "me", REPORT).epochs == {topic_partition: None}
+    put(*known, forgotten_offsets(topic_partition, 5), owner_entry("me"))
+    assert read_ledger({}, "ledger", "me", REPORT).epochs == {topic_partition: 3}
 
 
 def test_what_is_not_read_in_a_while_is_said_once(
@@ -95,8 +95,8 @@ def test_what_is_not_read_in_a_while_is_said_once(
     monkeypatch.setattr(ledger_topic, "READ_WITHIN_MS", 14 * step_ms)
     with pytest.raises(Again, match="ledger could not be read within"):
         read_ledger({}, "ledger", "me", REPORT)
-    said = "waits: the target has not given all of ledger within 10 s\n"
-    assert capsys.readouterr().err == said
+    warning = "waits: the target has not given all of ledger within 10 s\n"
+    assert capsys.readouterr().err == warning
     monkeypatch.setattr(ledger_topic, "SUCCESSOR_WITHIN_MS", 14 * step_ms)
     with pytest.raises(Again, match="ledger could not be read within"):
         has_successor({}, "ledger", "me", REPORT)

@@ -48,21 +48,21 @@ class Cluster:
             yield
 
     async def ask(self, api: Any, request: Any) -> Any:
-        names = [one.resource_name for one in request.resources]
+        names = [resource.resource_name for resource in request.resources]
         if api.name == "DescribeConfigs":
             return SimpleNamespace(results=[self._described(api.name, name) for name in names])
-        for one in request.resources:
-            if (api.name, one.resource_name) not in self.refuses:
-                self.limits[one.resource_name] = one.configs[0].value
+        for resource in request.resources:
+            if (api.name, resource.resource_name) not in self.refuses:
+                self.limits[resource.resource_name] = resource.configs[0].value
         return SimpleNamespace(responses=self._answers(api.name, names))
 
     async def ask_controller(self, api: Any, request: Any, _: object) -> Any:
-        names = [one.name for one in request.topics]
-        for one in request.topics:
-            if (api.name, one.name) not in self.refuses:
-                more = one.num_partitions if api.name == "CreateTopics" else one.count
-                self.partitions[one.name] = more
-                self.limits.setdefault(one.name, None)
+        names = [topic.name for topic in request.topics]
+        for topic in request.topics:
+            if (api.name, topic.name) not in self.refuses:
+                more = topic.num_partitions if api.name == "CreateTopics" else topic.count
+                self.partitions[topic.name] = more
+                self.limits.setdefault(topic.name, None)
         answers = self._answers(api.name, names)
         return SimpleNamespace(topics=answers, results=answers)
 
@@ -86,10 +86,16 @@ class Cluster:
 
 @pytest.fixture(autouse=True)
 def offsets(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def offsets_at(cluster: Cluster, places: Iterable[Any], *_: object) -> dict[Any, int]:
-        if gone := [place for place in places if place[0] not in cluster.limits]:
+    async def offsets_at(
+        cluster: Cluster, topic_partitions: Iterable[Any], *_: object
+    ) -> dict[Any, int]:
+        if gone := [
+            topic_partition
+            for topic_partition in topic_partitions
+            if topic_partition[0] not in cluster.limits
+        ]:
             raise Refused(GONE, f"{gone} are gone")
-        return dict.fromkeys(places, 0)
+        return dict.fromkeys(topic_partitions, 0)
 
     monkeypatch.setattr(look_module, "offsets_at", offsets_at)
 
@@ -125,7 +131,11 @@ async def test_what_is_refused_of_a_topic_is_no_matter_of_the_others(
     said = f"the target does not {said}: the broker answers POLICY_VIOLATION"
     assert found.refused == {"a": said}
     assert set(found.starts) == set(found.ends) == left | {("b", 0), ("b", 1)}
-    assert set(found.source) == set(found.target) == {place[0] for place in found.starts}
+    assert (
+        set(found.source)
+        == set(found.target)
+        == {topic_partition[0] for topic_partition in found.starts}
+    )
     if left:
         assert found.target["a"].configs == {LIMIT: DEFAULT}  # as it is
 
@@ -159,12 +169,12 @@ async def test_one_that_is_gone_when_its_offsets_are_asked_for_is_left_out(
     source, target = Cluster(a=None, b=None), Cluster()
     ask = source.ask
 
-    async def asked(api: Any, request: Any) -> Any:
+    async def ask_then_delete(api: Any, request: Any) -> Any:
         found = await ask(api, request)
         source.limits.pop("a", None)
         return found
 
-    monkeypatch.setattr(source, "ask", asked)
+    monkeypatch.setattr(source, "ask", ask_then_delete)
     assert set((await looked(source, target)).source) == {"b"}
 
 

@@ -76,14 +76,14 @@ def test_a_deleted_topic_is_named_once(clock: Clock, capsys: pytest.CaptureFixtu
     looks = GONE_MS // MISSED_PAUSE_MS
     some = looking(found("a", "b"), *[found("b")] * (looks + 2))
     some.first()
-    said, missed = [], []
+    outputs, missed = [], []
     for look in (some.next, *[some.patient] * looks, some.next):
         look()
         clock.now_ms += MISSED_PAUSE_MS
-        said.append(capsys.readouterr().err)
+        outputs.append(capsys.readouterr().err)
         missed.append(some.misses_some)
     deleted = "a was deleted in the source: nothing more of it is copied\n"
-    assert said == [*[""] * looks, deleted, ""]
+    assert outputs == [*[""] * looks, deleted, ""]
     assert missed == [*[True] * looks, False, False]
 
 
@@ -184,9 +184,9 @@ def test_it_waits_for_clusters_as_long_as_they_like(capsys: pytest.CaptureFixtur
 def test_topics_that_are_named_are_to_be_there(capsys: pytest.CaptureFixture[str]) -> None:
     task = TASK._replace(choice=Choice(frozenset({"a", "b", "c"})))
     looking(found("a"), task=task).first()
-    said = "the source has no topics b, c to copy"
-    assert capsys.readouterr().err == f"{said}: waits for it\n"
-    with pytest.raises(Failed, match=said):
+    message = "the source has no topics b, c to copy"
+    assert capsys.readouterr().err == f"{message}: waits for it\n"
+    with pytest.raises(Failed, match=message):
         looking(found("a"), task=task._replace(until_caught_up=True)).first()
     again = TASK._replace(copy_again=frozenset({"d"}), until_caught_up=True)
     with pytest.raises(Failed, match="the source has no topic d to copy"):

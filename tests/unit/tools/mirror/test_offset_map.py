@@ -37,7 +37,7 @@ def test_each_offset_is_translated_exactly_and_the_ledger_knows_it_too(
     for steps in batches:
         some = offsets(steps, copied[-1] if copied else (-1, -1))
         copied += some
-        chunks = found.add(runs_of(*([one[side] for one in some] for side in (0, 1))))
+        chunks = found.add(runs_of(*([pair[side] for pair in some] for side in (0, 1))))
         entries += [offsets_entry(PLACE, chunk) for chunk in chunks]
     kept = Ledger(entries).map_of(PLACE)
     for offset in range(copied[-1][0] + 3 if copied else 1):

@@ -83,13 +83,17 @@ class Model:
         both = zip(self.heard, self.sizes, strict=True)
         return sum(size for (sent, heard), size in both if sent == heard == number)
 
-    def may_send(self, place: tuple[str, int], size: int) -> bool:
+    def may_send(self, topic_partition: tuple[str, int], size: int) -> bool:
         total = sum(size for _, size, _ in self.under_way)
         carried = max(self.carried(self.number), self.carried(self.number - 1))
         if total and total + size > min(BYTES_MAX, BYTES_MIN + carried):
             return False
-        there = sum(size for at, size, _ in self.under_way if at == place)
-        return place[0] not in LIMITS or not there or there + size <= LIMITS[place[0]]
+        there = sum(size for at, size, _ in self.under_way if at == topic_partition)
+        return (
+            topic_partition[0] not in LIMITS
+            or not there
+            or there + size <= LIMITS[topic_partition[0]]
+        )
 
 
 STEPS = st.one_of(
@@ -105,18 +109,18 @@ def test_as_in_a_model(steps: list[tuple[tuple[str, int], int] | int | None]) ->
     pace.limit(LIMITS)
 
     def acknowledge(index: int) -> None:
-        place, size, sent = model.under_way.pop(index)
-        pace.acknowledged(place, size)
+        topic_partition, size, sent = model.under_way.pop(index)
+        pace.acknowledged(topic_partition, size)
         model.heard.append((sent, model.number))
         model.sizes.append(size)
 
     for step in steps:
         if isinstance(step, tuple):
-            place, size = step
-            may_send = model.may_send(place, size)
-            assert pace.send(place, size) is may_send
+            topic_partition, size = step
+            may_send = model.may_send(topic_partition, size)
+            assert pace.send(topic_partition, size) is may_send
             if may_send:
-                model.under_way.append((place, size, model.number))
+                model.under_way.append((topic_partition, size, model.number))
         elif step is None:
             pace.end_transaction()
             model.number += 1

@@ -36,12 +36,15 @@ class Source:
         taken, self.next = self.next, []
         return taken
 
-    def incremental_assign(self, places: list[TopicPartition]) -> None:
-        self.assigned |= {(one.topic, one.partition): one.offset for one in places}
+    def incremental_assign(self, topic_partitions: list[TopicPartition]) -> None:
+        self.assigned |= {
+            (topic_partition.topic, topic_partition.partition): topic_partition.offset
+            for topic_partition in topic_partitions
+        }
 
-    def incremental_unassign(self, places: list[TopicPartition]) -> None:
-        for one in places:
-            del self.assigned[one.topic, one.partition]
+    def incremental_unassign(self, topic_partitions: list[TopicPartition]) -> None:
+        for topic_partition in topic_partitions:
+            del self.assigned[topic_partition.topic, topic_partition.partition]
 
 
 @pytest.fixture
@@ -105,7 +108,7 @@ def test_progress_ends_a_trouble(source: Source) -> None:
     for offset in range(5, 15):
         assert not any(reads(source, found, KafkaError.UNKNOWN, LASTS_MS // 2))
         source.next = [record(offset)]
-        assert [one.offset() for one in found.read()] == [offset]
+        assert [message.offset() for message in found.read()] == [offset]
 
 
 def test_errors_far_from_each_other_are_no_lasting_one(source: Source) -> None:
@@ -122,7 +125,7 @@ def test_nothing_is_taken_from_behind_a_batch_that_is_passed_over(
     """What was read before is, and there is time to commit it."""
     found = opened()
     source.next = [record(5), error(code), record(9)]
-    assert [one.offset() for one in found.read()] == [5]
+    assert [message.offset() for message in found.read()] == [5]
     source.next = [record(10)]
     assert found.read() == []
     assert found.positions == {PLACE: 6}
@@ -162,7 +165,7 @@ def test_a_partition_that_rests_is_read_on_from_where_it_was(source: Source) -> 
     found.resume([PLACE])
     assert source.assigned == {PLACE: 7}
     source.next = [record(7)]
-    assert [one.offset() for one in found.read()] == [7]
+    assert [message.offset() for message in found.read()] == [7]
 
 
 def test_a_partition_that_rests_may_be_dropped(source: Source) -> None:

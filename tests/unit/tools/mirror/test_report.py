@@ -19,8 +19,8 @@ def test_what_fails_again_and_again_is_said_once_until_it_changes_or_is_over(
         looks.say(text)
     looks.is_over()
     looks.say("no broker")
-    said = capsys.readouterr().err.split("\n")
-    assert said == ["no broker", "no leader", "no broker", "no broker", ""]
+    lines = capsys.readouterr().err.split("\n")
+    assert lines == ["no broker", "no leader", "no broker", "no broker", ""]
 
 
 def test_there_is_no_summary_before_it_is_known_what_is_copied(
@@ -30,7 +30,7 @@ def test_there_is_no_summary_before_it_is_known_what_is_copied(
     found.looked({("t", 0): 9, ("t", 1): 3})
     found.end()
     assert capsys.readouterr().out == ""
-    found.begins_at(lambda place: 9 if place == ("t", 0) else None)
+    found.begins_at(lambda topic_partition: 9 if topic_partition == ("t", 0) else None)
     found.end()
     _, *rows, last = capsys.readouterr().out.splitlines()
     assert [row.split() for row in rows] == [["t", "0", "0", "9", "0"], ["t", "1", "0", "0", "3"]]
@@ -49,8 +49,8 @@ def test_a_property_without_effect_is_named_once(capsys: pytest.CaptureFixture[s
     found = Report(None)
     for names in (["b", "a"], ["a"], ["c", "b"]):
         found.without_effect(names)
-    said = [f"The property {name} has no effect here." for name in "abc"]
-    assert capsys.readouterr().err.splitlines() == said
+    warnings = [f"The property {name} has no effect here." for name in "abc"]
+    assert capsys.readouterr().err.splitlines() == warnings
 
 
 COPYING = """

@@ -93,12 +93,12 @@ class Following(Session):
 
 def test_a_source_that_is_down_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
     found = Following()
-    said = []
+    outputs = []
     for why in ("no broker", "no broker", "no leader", "no leader", "", "", "no leader"):
         found.looks.why = why
         found._refresh()
-        said.append(capsys.readouterr().err)
-    assert said == ["no broker\n", "", "no leader\n", "", "", "", "no leader\n"]
+        outputs.append(capsys.readouterr().err)
+    assert outputs == ["no broker\n", "", "no leader\n", "", "", "", "no leader\n"]
 
 
 def test_what_was_read_before_an_error_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,8 +150,8 @@ def test_topics_are_looked_at_when_the_target_is_silent(
     found._await_acknowledgements()
     assert found.looks.count > 1
     assert continuity.checked == (0 if why else found.looks.count)
-    said = "waits: the target has not acknowledged what was sent within 10 s"
-    assert capsys.readouterr().err.count(said) == 1
+    warning = "waits: the target has not acknowledged what was sent within 10 s"
+    assert capsys.readouterr().err.count(warning) == 1
 
 
 @pytest.mark.parametrize(
@@ -188,8 +188,11 @@ def test_what_was_read_of_a_topic_in_whose_place_another_is_now_is_not_sent(
         def new_topics(self, _: Look) -> list[object]:
             return []
 
-        def beginnings(self, look: Look, places: list[tuple[str, int]]) -> dict[Any, int]:
-            return {place: look.starts[place] for place in places}
+        def beginnings(self, look: Look, topic_partitions: list[tuple[str, int]]) -> dict[Any, int]:
+            return {
+                topic_partition: look.starts[topic_partition]
+                for topic_partition in topic_partitions
+            }
 
         def first_positions(self, begins: dict[Any, int], replaced: set[str]) -> list[object]:
             assert replaced == {"t"} and ("t", 0) in begins
@@ -198,9 +201,9 @@ def test_what_was_read_of_a_topic_in_whose_place_another_is_now_is_not_sent(
     class Reads:
         positions = {PLACE: 5, ("u", 0): 7}
 
-        def drop(self, places: list[tuple[str, int]]) -> None:
-            for place in places:
-                del self.positions[place]
+        def drop(self, topic_partitions: list[tuple[str, int]]) -> None:
+            for topic_partition in topic_partitions:
+                del self.positions[topic_partition]
 
         def take(self, positions: dict[Any, int]) -> None:
             self.positions |= positions
@@ -277,12 +280,12 @@ class Reads:
     def read(self, _: float) -> list[Message]:
         return self._messages
 
-    def drop(self, places: list[TopicPartition]) -> None:
-        for place in places:
-            del self.positions[place]
+    def drop(self, topic_partitions: list[TopicPartition]) -> None:
+        for topic_partition in topic_partitions:
+            del self.positions[topic_partition]
 
-    def rest(self, places: list[TopicPartition]) -> None:
-        assert not places
+    def rest(self, topic_partitions: list[TopicPartition]) -> None:
+        assert not topic_partitions
 
     resume = rest
 

@@ -24,11 +24,13 @@ from kavka.tools.mirror.unsent import (
 )
 
 HERE, THERE = ("t", 0), ("t", 1)
-Place = tuple[str, int]
+TopicPartition = tuple[str, int]
 
 
-def record(place: Place, offset: int, size: int = 1) -> Message:
-    return Message(topic=place[0], partition=place[1], offset=offset, value=bytes(size))
+def record(topic_partition: TopicPartition, offset: int, size: int = 1) -> Message:
+    return Message(
+        topic=topic_partition[0], partition=topic_partition[1], offset=offset, value=bytes(size)
+    )
 
 
 def of_slow(*topics: str) -> Unsent:
@@ -38,18 +40,23 @@ def of_slow(*topics: str) -> Unsent:
     return unsent
 
 
-def taken(unsent: Unsent, count: int, *, only: Place | None = None) -> list[tuple[Place, int]]:
+def taken(
+    unsent: Unsent, count: int, *, only: TopicPartition | None = None
+) -> list[tuple[TopicPartition, int]]:
     """So many at most, those of one partition if it is given."""
     left = count
 
-    def may_send(place: Place, _: int) -> bool:
+    def may_send(topic_partition: TopicPartition, _: int) -> bool:
         nonlocal left
-        if not left or only not in (None, place):
+        if not left or only not in (None, topic_partition):
             return False
         left -= 1
         return True
 
-    return [(place, message.offset()) for place, (message, *_) in unsent.take(may_send)]
+    return [
+        (topic_partition, message.offset())
+        for topic_partition, (message, *_) in unsent.take(may_send)
+    ]
 
 
 def test_a_partition_that_may_send_nothing_holds_up_no_other() -> None:
@@ -61,7 +68,9 @@ def test_a_partition_that_may_send_nothing_holds_up_no_other() -> None:
 
 def test_partitions_take_turns() -> None:
     unsent = Unsent()
-    unsent.add(record(place, offset) for offset in range(3) for place in (HERE, THERE))
+    unsent.add(
+        record(topic_partition, offset) for offset in range(3) for topic_partition in (HERE, THERE)
+    )
     assert taken(unsent, 2) == [(HERE, 0), (HERE, 1)]
     assert taken(unsent, 2) == [(THERE, 0), (THERE, 1)]
     assert taken(unsent, 9) == [(HERE, 2), (THERE, 2)]
@@ -86,17 +95,21 @@ def test_no_more_is_read_while_too_many_wait() -> None:
 
 
 @given(st.lists(st.one_of(st.sampled_from([HERE, THERE]), st.integers(0, 5)), max_size=50))
-def test_each_record_is_sent_once_in_the_order_of_its_partition(steps: list[Place | int]) -> None:
+def test_each_record_is_sent_once_in_the_order_of_its_partition(
+    steps: list[TopicPartition | int],
+) -> None:
     """A place is a record that was read, a number how many may be sent."""
-    unsent, waiting = Unsent(), defaultdict[Place, list[int]](list)
+    unsent, waiting = Unsent(), defaultdict[TopicPartition, list[int]](list)
     for offset, step in enumerate(steps):
         if isinstance(step, int):
-            for place, found in taken(unsent, step):
-                assert found == waiting[place].pop(0)
+            for topic_partition, found in taken(unsent, step):
+                assert found == waiting[topic_partition].pop(0)
         else:
             unsent.add([record(step, offset)])
             waiting[step].append(offset)
-        assert unsent.positions() == {place: some[0] for place, some in waiting.items() if some}
+        assert unsent.positions() == {
+            topic_partition: some[0] for topic_partition, some in waiting.items() if some
+        }
         assert len(unsent) == sum(map(len, waiting.values()))
 
 
@@ -174,9 +187,9 @@ def test_several_slow_partitions_take_no_room_from_the_others() -> None:
 
 def test_many_that_are_not_set_aside_yet_are_bounded_together() -> None:
     unsent, many = of_slow("t"), 2 * ALL_ASIDE_BYTES // ASIDE_BYTES
-    places = [("t", at) for at in range(many)]
-    unsent.add(record(place, 0, ASIDE_BYTES // 2) for place in places)
-    assert unsent.set_aside() == places
+    topic_partitions = [("t", at) for at in range(many)]
+    unsent.add(record(topic_partition, 0, ASIDE_BYTES // 2) for topic_partition in topic_partitions)
+    assert unsent.set_aside() == topic_partitions
 
 
 def test_of_very_many_slow_partitions_little_waits_and_others_are_read() -> None:

@@ -116,12 +116,18 @@ def test_no_batch_is_larger_than_a_topic_takes_it(monkeypatch: pytest.MonkeyPatc
         assert not found.send(unsent)
         found.listen(1)
         assert found.send(unsent)
-    assert [[*map(len, one)] for one in client.batches] == [[50, 50], [50], [1000], [100], [100]]
+    assert [[*map(len, batch)] for batch in client.batches] == [
+        [50, 50],
+        [50],
+        [1000],
+        [100],
+        [100],
+    ]
     for at in range(100):
         send(found, Message(topic="u", partition=0, offset=at, value=b"v", timestamp=(1, 1)))
     assert len(client.batches[-1]) == 101
     assert found.is_acknowledged()
-    assert [len(one) for one, _ in found.delivered().values()] == [6, 100]
+    assert [len(source_offsets) for source_offsets, _ in found.delivered().values()] == [6, 100]
 
 
 class Refusing(Reporting):
@@ -174,9 +180,11 @@ def test_a_record_without_key_is_named_where_a_compacted_topic_refuses_it(
     assert tries.count(failure, 0) == 1  # the topic's configs may have changed
     with pytest.raises(Failed) as ended:
         tries.count(failure, 0)
-    said = str(ended.value)
-    assert said.startswith("the target refuses the record of t-0 at offset 11 of the source: INVAL")
-    assert "; it has no key, and a compacted topic takes no such record: leave" in said
+    message = str(ended.value)
+    assert message.startswith(
+        "the target refuses the record of t-0 at offset 11 of the source: INVAL"
+    )
+    assert "; it has no key, and a compacted topic takes no such record: leave" in message
 
 
 def test_a_refused_record_with_a_key_is_named_without_a_guess(
@@ -272,8 +280,8 @@ def test_a_target_that_does_not_answer_is_waited_for_and_that_is_said_once(
     found = Writer({}, "mirror", Report(None))
     send(found, Message(topic="t", partition=0, offset=0, value=b"v", timestamp=(1, 1)))
     found.commit()
-    what = "let the mirror begin to write" if name.startswith("init") else "ended a transaction"
-    assert capsys.readouterr().err == f"waits: the target has not {what} within 10 s\n"
+    action = "let the mirror begin to write" if name.startswith("init") else "ended a transaction"
+    assert capsys.readouterr().err == f"waits: the target has not {action} within 10 s\n"
     assert not left
 
 

@@ -115,10 +115,10 @@ def test_nothing_is_replaced_without_the_option(
 ) -> None:
     assert run("export", data, file) == 0
     before = file.read_bytes()
-    for order, what in (("export", str(file)), ("import", str(data))):
+    for order, path in (("export", str(file)), ("import", str(data))):
         assert run(order, data, file) == 1
         err = capsys.readouterr().err
-        assert what in err and "--replace" in err
+        assert path in err and "--replace" in err
     assert file.read_bytes() == before
     assert run("export", data, file, replace=True) == 0
     assert run("import", data, file, replace=True) == 0
@@ -173,11 +173,11 @@ def test_log_dirs_are_read_from_apache_kafkas_own_file(
     """What it says of ZooKeeper, `kavka start` would refuse."""
     config = tmp_path / "server.properties"
     config.write_text(f"log.dirs={data}\nzookeeper.connect=h:1\nzookeeper.set.acl=true\n")
-    place = (str(file), None, zookeeper_session)
-    assert main(*place, is_import=False, replace=False, config=str(config), overrides=[]) == 0
+    location = (str(file), None, zookeeper_session)
+    assert main(*location, is_import=False, replace=False, config=str(config), overrides=[]) == 0
     assert "the-cluster" in capsys.readouterr().out
     config.write_text(f"log.dirs={data}\nnum.partitions=x\n")
-    assert main(*place, is_import=False, replace=True, config=str(config), overrides=[]) == 1
+    assert main(*location, is_import=False, replace=True, config=str(config), overrides=[]) == 1
     assert "num.partitions=x" in capsys.readouterr().err
 
 

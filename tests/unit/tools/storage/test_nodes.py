@@ -85,8 +85,8 @@ def test_topics_and_cluster_of_apache_kafkas_nodes() -> None:
     found = dict(topics(APACHE))
     assert {name: len(topic.replicas) for name, topic in found.items()} == {"a.b": 1, "orders": 2}
     assert cluster_id(APACHE) == CLUSTER
-    said = summary(ClusterMetadata(APACHE, 0))
-    assert "2 topics with 3 partitions" in said and CLUSTER in said
+    text = summary(ClusterMetadata(APACHE, 0))
+    assert "2 topics with 3 partitions" in text and CLUSTER in text
 
 
 NEW = DirectoriesState(None, None, {})
@@ -105,13 +105,13 @@ def test_a_tree_that_fits_its_directories_is_accepted() -> None:
 
 
 def test_a_new_directory_may_take_any_cluster_of_one_broker() -> None:
-    said = check(metadata(t=assigned(7)), NEW)
-    assert said == ["t-0 has no log here and will begin empty"]
+    notes = check(metadata(t=assigned(7)), NEW)
+    assert notes == ["t-0 has no log here and will begin empty"]
 
 
 def test_logs_without_a_topic_are_named() -> None:
-    [said] = check(metadata(), DirectoriesState("c", 1, {("lost", 3): ID}))
-    assert "lost-3" in said
+    [note] = check(metadata(), DirectoriesState("c", 1, {("lost", 3): ID}))
+    assert "lost-3" in note
 
 
 @pytest.mark.parametrize(

@@ -134,14 +134,14 @@ def test_a_running_cluster_is_left_alone(address: str, client: KazooClient) -> N
 
 def test_no_zookeeper_answers() -> None:
     timeout = Given("200", "")
-    place = ZooKeeper(
+    unreachable = ZooKeeper(
         f"{HOST}:{free_port()}",
         partial(zookeeper_session, {"zookeeper.connection.timeout.ms": timeout}),
     )
     with pytest.raises(
         ConnectionError, match="no ZooKeeper answers .*: (.*; )?correct --zookeeper"
     ):
-        asyncio.run(place.read())
+        asyncio.run(unreachable.read())
 
 
 @pytest.mark.parametrize("connect", ["", "host:port", "host:70000"])

@@ -48,5 +48,5 @@ def test_only_the_addresses_change(key: int, version: int) -> None:
         assert struct.unpack_from(">i", other) == (len(other) - 4,)
         client_frames.decode_response(api, version, memoryview(other)[4:])
         after = Addressed(RequestInfo(key, version, 0), other[4:]).brokers()
-        assert list(after) == [Place(one.node, f"proxy-{one.node}", 9) for one in places]
+        assert list(after) == [Place(place.node, f"proxy-{place.node}", 9) for place in places]
     assert moved, "some had addresses"

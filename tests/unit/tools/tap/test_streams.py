@@ -36,7 +36,7 @@ def test_messages_are_found_in_pieces_of_any_size(step: int) -> None:
 
     answers = [struct.pack(">i", number) + b"answer" * number for number in (1, 2, 3)]
     stream = framed(*answers)
-    responses = Responses(unanswered, lambda asked: asked.key == 10)
+    responses = Responses(unanswered, lambda request_info: request_info.key == 10)
     chunks = [
         chunk
         for at in range(0, len(stream), step)
@@ -73,8 +73,10 @@ def test_tokens_of_old_sasl_have_no_header() -> None:
     assert unanswered.find(2) == RequestInfo(3, 1, 7)
 
 
-@pytest.mark.parametrize(("data", "what"), [(b"GET / HTTP", "HTTP"), (b"\x16\x03\1\2\0", "TLS")])
-def test_other_protocols_are_named_and_not_lost(data: bytes, what: str) -> None:
-    with pytest.raises(Foreign, match=what) as found:
+@pytest.mark.parametrize(
+    ("data", "protocol"), [(b"GET / HTTP", "HTTP"), (b"\x16\x03\1\2\0", "TLS")]
+)
+def test_other_protocols_are_named_and_not_lost(data: bytes, protocol: str) -> None:
+    with pytest.raises(Foreign, match=protocol) as found:
         list(Requests().feed(data))
     assert found.value.rest == data

@@ -23,10 +23,10 @@ def test_an_assignment_is_kept_when_nothing_changes(name: str, task: Task) -> No
     first = run_at_once(ASSIGNORS[name](task))
     again = task._replace(
         members=[
-            one._replace(
-                target={topic: tuple(own) for topic, own in first.get(one.member_id, {}).items()}
+            member._replace(
+                target={topic: tuple(own) for topic, own in first.get(member.member_id, {}).items()}
             )
-            for one in task.members
+            for member in task.members
         ]
     )
     assert {key: value for key, value in run_at_once(ASSIGNORS[name](again)).items() if value} == {

@@ -55,7 +55,7 @@ def test_with_wrong_targets_each_partition_has_one_member(
     """As in a damaged log: a partition may be there twice, or not exist."""
     members = [candidate(f"m{number}", *target) for number, target in enumerate(targets)]
     found = run_at_once(assign(Task(members, {T: partitions}, True)))
-    given_out = sorted(one for own in found.values() for one in own.get(T, ()))
+    given_out = sorted(partition for own in found.values() for partition in own.get(T, ()))
     assert given_out == list(range(partitions))
     sizes = [len(own.get(T, ())) for own in found.values()]
     assert max(sizes) - min(sizes) <= 1
@@ -65,7 +65,7 @@ def test_with_wrong_targets_each_partition_has_one_member(
 def test_a_new_member_causes_as_few_moves_as_possible(members: int, partitions: int) -> None:
     before = run_at_once(
         uniform.assign(
-            Task([candidate(f"m{one}") for one in range(members)], {T: partitions}, True)
+            Task([candidate(f"m{number}") for number in range(members)], {T: partitions}, True)
         )
     )
     have = [candidate(name, *own.get(T, ())) for name, own in before.items()]

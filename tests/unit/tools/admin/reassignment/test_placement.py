@@ -24,7 +24,9 @@ def test_every_partition_has_a_replica_in_each_rack(seed: int) -> None:
 def test_brokers_lead_and_hold_as_many_in_a_round(seed: int) -> None:
     placed = place(dict.fromkeys(range(1, 6)), 5, 3, random.Random(seed))
     assert Counter(replicas[0] for replicas in placed) == dict.fromkeys(range(1, 6), 1)
-    assert Counter(one for replicas in placed for one in replicas) == dict.fromkeys(range(1, 6), 3)
+    assert Counter(broker_id for replicas in placed for broker_id in replicas) == dict.fromkeys(
+        range(1, 6), 3
+    )
 
 
 @pytest.mark.parametrize("seed", SEEDS)
