@@ -38,16 +38,18 @@ def await_topic(admin: KafkaAdminClient, topic: str, partitions: int) -> dict[st
     """The metadata of a topic once it is there with a leader for each partition."""
     admin.wait_for_topics([topic], timeout_ms=TIMEOUT_S * 1000)
     (found,) = admin.describe_topics([topic])
-    assert sorted(p["partition_index"] for p in found["partitions"]) == list(range(partitions))
+    assert sorted(partition["partition_index"] for partition in found["partitions"]) == list(
+        range(partitions)
+    )
     described: dict[str, Any] = found
     return described
 
 
 def topic_configs(bootstrap: str, topic: str) -> dict[str, dict[str, Any]]:
     """All that DescribeConfigs says of a topic, by key."""
-    asked = [PythonConfigResource("TOPIC", topic)]
+    resources = [PythonConfigResource("TOPIC", topic)]
     with closing(KafkaAdminClient(bootstrap_servers=bootstrap)) as admin:
-        answer = admin.describe_configs(asked, config_filter="all")
+        answer = admin.describe_configs(resources, config_filter="all")
     configs: dict[str, dict[str, Any]] = answer["topic"][topic]
     return configs
 
@@ -206,11 +208,11 @@ def test_a_topics_settings_are_the_oracles(
     broker: BrokerProcess, oracle: BrokerProcess, topic: str
 ) -> None:
     found = []
-    for one in (broker, oracle):
-        create_topic(one.bootstrap, topic, 1, RETENTION)
-        with closing(KafkaAdminClient(bootstrap_servers=one.bootstrap)) as admin:
+    for side in (broker, oracle):
+        create_topic(side.bootstrap, topic, 1, RETENTION)
+        with closing(KafkaAdminClient(bootstrap_servers=side.bootstrap)) as admin:
             await_topic(admin, topic, 1)
-        configs = topic_configs(one.bootstrap, topic)
+        configs = topic_configs(side.bootstrap, topic)
         found.append(
             {key: (found["value"], found["config_type"]) for key, found in configs.items()}
         )

@@ -70,9 +70,9 @@ def codes(answer: Any) -> list[int]:
     """All codes in an answer."""
     if isinstance(answer, dict):
         own = [answer["error_code"]] if "error_code" in answer else []
-        return own + [one for value in answer.values() for one in codes(value)]
+        return own + [code for value in answer.values() for code in codes(value)]
     if isinstance(answer, list):
-        return [one for value in answer for one in codes(value)]
+        return [code for value in answer for code in codes(value)]
     return []
 
 
@@ -125,13 +125,13 @@ def test_a_transactional_commit_that_is_too_big_commits_nothing(
 ) -> None:
     for broker in sides:
         with RawConnection(HOST, broker.port) as connection:
-            one = TransactionalProducer("tx", 1, "t")
-            play(connection, one.find())
-            play(connection, one.init())
+            producer = TransactionalProducer("tx", 1, "t")
+            play(connection, producer.find())
+            play(connection, producer.init())
             own = {
                 "transactional_id": "tx",
-                "producer_id": one.now.id,
-                "producer_epoch": one.now.epoch,
+                "producer_id": producer.now.id,
+                "producer_epoch": producer.now.epoch,
             }
             added = ask(connection, "AddOffsetsToTxn", 3, **own, group_id="in tx")
             assert codes(added) == [NONE]

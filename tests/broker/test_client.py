@@ -82,7 +82,9 @@ async def end_offset(client: BrokerClient) -> int | None:
     partition = {"partition_index": 0, "timestamp": list_offsets.LATEST}
     topics = [{"name": TOPIC, "partitions": [partition]}]
     question = request("ListOffsets", replica_id=-1, topics=topics)
-    ((found,),) = (one.partitions for one in (await client.ask(list_offsets.API, question)).topics)
+    ((found,),) = (
+        topic.partitions for topic in (await client.ask(list_offsets.API, question)).topics
+    )
     return found.offset if found.error_code == ErrorCode.NONE else None
 
 
@@ -112,14 +114,14 @@ async def fetch_batch(client: BrokerClient, offset: int) -> bytes:
 
 
 @pytest.fixture(params=["kavka", "apache"])
-def asked(request: pytest.FixtureRequest) -> BrokerProcess:
+def either_broker(request: pytest.FixtureRequest) -> BrokerProcess:
     found: BrokerProcess = request.getfixturevalue(
         "oracle" if request.param == "apache" else "broker"
     )
     return found
 
 
-def test_what_is_produced_is_fetched(asked: BrokerProcess) -> None:
+def test_what_is_produced_is_fetched(either_broker: BrokerProcess) -> None:
     """Many batches in flight at once; each is read back as it was written but for its offset."""
     batches = [
         bytes(
@@ -149,18 +151,18 @@ def test_what_is_produced_is_fetched(asked: BrokerProcess) -> None:
             for batch in batches
         ]
         answers = await asyncio.gather(*responses)
-        offsets = [one.responses[0].partition_responses[0].base_offset for one in answers]
+        offsets = [response.responses[0].partition_responses[0].base_offset for response in answers]
         assert offsets == list(range(0, 20 * BATCH_RECORDS, BATCH_RECORDS))
         data = await fetch_batch(client, 0)
         size = len(batches[0])
         found = [data[at : at + size] for at in range(0, len(data), size)]
         # Base offset (8 bytes) and leader epoch (4, after the length) are the broker's.
-        assert [one[16:] for one in found] == [one[16:] for one in batches]
+        assert [batch[16:] for batch in found] == [batch[16:] for batch in batches]
         topics = [{"name": TOPIC}]
         described = await client.ask(metadata.API, request("Metadata", topics=topics))
-        assert [(one.name, len(one.partitions)) for one in described.topics] == [(TOPIC, 1)]
+        assert [(topic.name, len(topic.partitions)) for topic in described.topics] == [(TOPIC, 1)]
 
-    with_client(asked, test)
+    with_client(either_broker, test)
 
 
 def test_it_finds_a_broker_that_comes_back(start_broker: StartBroker) -> None:

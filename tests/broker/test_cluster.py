@@ -58,7 +58,7 @@ async def leader_dies(tmp_path: Path, zookeeper: str) -> None:
         for broker in brokers.values():
             if broker.is_up:
                 await broker.kill()
-    logs = [stored(tmp_path / f"broker{one}" / "t-0") for one in brokers]
+    logs = [stored(tmp_path / f"broker{broker_id}" / "t-0") for broker_id in brokers]
     assert logs[0] == logs[1], "the replicas have the same bytes"
 
 
@@ -68,7 +68,7 @@ def stored(directory: Path) -> bytes:
 
 
 def led_by(brokers: dict[int, ClusterBroker]) -> int:
-    (leader,) = [one for one, broker in brokers.items() if is_leader(broker)]
+    (leader,) = [broker_id for broker_id, broker in brokers.items() if is_leader(broker)]
     return leader
 
 

@@ -90,7 +90,10 @@ class Load:
         self._history.readings += final.values()
         self._reader.finish()
         assert judge(self._history, final, {}, {}, []) == []
-        assert self._consumers.finish({one: it.position for one, it in final.items()}) == []
+        assert (
+            self._consumers.finish({place: reading.position for place, reading in final.items()})
+            == []
+        )
         assert not self._history.given_up
         assert all(producer.successors == 1 for producer in self._producers), "none gave up"
 
@@ -102,7 +105,7 @@ class Load:
 
     def _counts(self) -> dict[str, int]:
         return {
-            **{one.name: one.acknowledged for one in self._producers},
+            **{producer.name: producer.acknowledged for producer in self._producers},
             self._reader.name: self._reader.records,
             **self._consumers.read(),
         }
@@ -130,12 +133,12 @@ class Administrator:
 
     def move(self, topics: Sequence[str], brokers: Sequence[int], rate: int) -> str:
         """Spread topics over brokers, as the tool proposes; the file of the plan."""
-        asked = {"version": 1, "topics": [{"topic": topic} for topic in topics]}
+        topics_to_move = {"version": 1, "topics": [{"topic": topic} for topic in topics]}
         shown = self._run(
             REASSIGN,
             "--generate",
             "--topics-to-move-json-file",
-            self._file("topics.json", json.dumps(asked)),
+            self._file("topics.json", json.dumps(topics_to_move)),
             "--broker-list",
             ",".join(map(str, brokers)),
         )

@@ -61,10 +61,10 @@ class Stage:
         for address in self.cluster.addresses.values():
             eventually(partial(knows_t, address), within_s=WITHIN_S, what=f"{address} knows t")
 
-    def await_described(self, wanted: Callable[[list[Described]], bool]) -> None:
+    def await_described(self, condition: Callable[[list[Described]], bool]) -> None:
         """Wait for it: another broker may be asked than the controller, which knows it first."""
         eventually(
-            lambda: wanted(self.described()),
+            lambda: condition(self.described()),
             within_s=WITHIN_S,
             what="t is described so",
             detail=lambda: str(self.described()),
@@ -94,18 +94,18 @@ class Stage:
 
     def directories(self, number: int) -> set[str]:
         """The partitions of t that a broker has stored."""
-        return {one.name for one in self.cluster.data_dir(number).glob("t-?")}
+        return {directory.name for directory in self.cluster.data_dir(number).glob("t-?")}
 
     def configs(self, kind: str, name: str) -> str:
         """The configs that a broker or a topic has of its own."""
         return self.run(CONFIGS, "--describe", "--entity-type", kind, "--entity-name", name)
 
-    def await_configs(self, kind: str, name: str, *wanted: str) -> None:
+    def await_configs(self, kind: str, name: str, *expected: str) -> None:
         """Wait until the broker that is asked has heard of them."""
         eventually(
-            lambda: all(one in self.configs(kind, name) for one in wanted),
+            lambda: all(config in self.configs(kind, name) for config in expected),
             within_s=WITHIN_S,
-            what=f"{kind} {name} has {wanted}",
+            what=f"{kind} {name} has {expected}",
             detail=lambda: self.configs(kind, name),
         )
 
@@ -128,8 +128,8 @@ class Stage:
                 producer.send("t", b"%d" % number, key=padding, partition=number % 2)
                 for number in range(first, first + RECORDS)
             ]
-            for one in sent:
-                one.get(timeout=WITHIN_S)
+            for future in sent:
+                future.get(timeout=WITHIN_S)
         finally:
             producer.close()
 
@@ -140,10 +140,10 @@ class Stage:
 def knows_t(address: str) -> bool:
     host, _, port = address.rpartition(":")
     with RawConnection(host, int(port)) as connection:
-        asked = {"topics": [{"name": "t"}], "allow_auto_topic_creation": False}
-        answer = connection.request("Metadata", 4, **asked)
+        fields = {"topics": [{"name": "t"}], "allow_auto_topic_creation": False}
+        answer = connection.request("Metadata", 4, **fields)
     (topic,) = answer["topics"]
-    return {one["error_code"] for one in topic["partitions"]} == {0}
+    return {partition["error_code"] for partition in topic["partitions"]} == {0}
 
 
 @pytest.fixture
@@ -155,11 +155,11 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 
 
 def has_replicas(targets: Sequence[Sequence[int]], described: list[Described]) -> bool:
-    return [one.replicas for one in described] == [*targets]
+    return [partition.replicas for partition in described] == [*targets]
 
 
 def has_leaders(leaders: list[int], described: list[Described]) -> bool:
-    return [one.leader for one in described] == leaders
+    return [partition.leader for partition in described] == leaders
 
 
 def test_partitions_are_reassigned(stage: Stage) -> None:
@@ -180,11 +180,11 @@ def test_partitions_are_reassigned(stage: Stage) -> None:
     stage.write(RECORDS)
     assert stage.values() == list(range(2 * RECORDS))
     for number in (1, 2, 3, 4):
-        wanted = {f"t-{index}" for index in (0, 1) if index == 0 or number == 2}
+        expected = {f"t-{index}" for index in (0, 1) if index == 0 or number == 2}
         eventually(
-            lambda: stage.directories(number) == wanted,  # noqa: B023 - called here
+            lambda: stage.directories(number) == expected,  # noqa: B023 - called here
             within_s=WITHIN_S,
-            what=f"broker {number} has {wanted} and no more",
+            what=f"broker {number} has {expected} and no more",
             detail=lambda: str(stage.directories(number)),  # noqa: B023
         )
 
@@ -237,7 +237,7 @@ def test_preferred_leaders_are_elected(stage: Stage) -> None:
     stage.cluster.start(1)
     stage.cluster.wait_until_in_sync("t")
     stage.await_described(partial(has_leaders, [2, 2]))
-    asked = stage.file("election.json", {"partitions": [{"topic": "t", "partition": 0}]})
-    shown = stage.run(ELECT, "--election-type", "PREFERRED", "--path-to-json-file", asked)
+    elections = stage.file("election.json", {"partitions": [{"topic": "t", "partition": 0}]})
+    shown = stage.run(ELECT, "--election-type", "PREFERRED", "--path-to-json-file", elections)
     assert "Successfully completed leader election (PREFERRED) for partitions t-0" in shown
     stage.await_described(partial(has_leaders, [1, 2]))

@@ -68,9 +68,9 @@ def batches(seed: int, count: int) -> list[bytearray]:
     return made
 
 
-def fill(broker: BrokerProcess, wanted: Sequence[bytearray]) -> None:
+def fill(broker: BrokerProcess, written: Sequence[bytearray]) -> None:
     create_topic(broker.bootstrap, TOPIC, 1, CONFIGS)
-    first, *rest = wanted
+    first, *rest = written
     with RawConnection("127.0.0.1", broker.port) as connection:
         eventually(
             lambda: connection.write(TOPIC, 0, first)["error_code"] == 0,
@@ -109,7 +109,10 @@ def read(broker: BrokerProcess) -> list[Keyed]:
 
         def at_end() -> bool:
             for records in consumer.poll(timeout_ms=200).values():
-                found.extend(Keyed(r.offset, r.key, r.value, r.timestamp) for r in records)
+                found.extend(
+                    Keyed(record.offset, record.key, record.value, record.timestamp)
+                    for record in records
+                )
             return bool(consumer.position(partition) >= end)
 
         eventually(at_end, within_s=60, what="everything is read", detail=broker.tail)
@@ -119,13 +122,13 @@ def read(broker: BrokerProcess) -> list[Keyed]:
 
 
 def test_the_same_records_are_left_as_by_apache_kafka(tmp_path: Path) -> None:
-    wanted = batches(1, 400)
+    written = batches(1, 400)
     left: list[list[Keyed]] = []
     for kind in (Kavka, ApacheKafka):
         broker = kind(tmp_path / kind.__name__, SETTINGS)
         try:
             broker.start()
-            fill(broker, wanted)
+            fill(broker, written)
             wait_until_clean(broker)
             left.append(read(broker))
             if kind is Kavka:
@@ -301,7 +304,9 @@ def check_same(ours: Stored, theirs: Stored, before: Stored) -> None:
             is_last = batch.field("base_offset") == last.get(batch.field("producer_id"))
             assert is_last or batch in ours.last_ones
     assert [batch for batch in ours.batches if batch in known] == theirs.batches
-    assert [one for one in ours.aborted if one[3] not in markers] == theirs.aborted
+    assert [
+        transaction for transaction in ours.aborted if transaction[3] not in markers
+    ] == theirs.aborted
 
 
 def last_compacted(before: Stored) -> dict[int, int]:

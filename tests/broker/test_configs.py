@@ -48,8 +48,8 @@ def alter(admin: KafkaAdminClient, kind: str, name: str, configs: Mapping[str, A
 
 def change(confluent: AdminClient, resource: ConfigResource, *changes: ConfigEntry) -> None:
     """Change configs by librdkafka."""
-    for one in changes:
-        resource.add_incremental_config(one)
+    for entry in changes:
+        resource.add_incremental_config(entry)
     confluent.incremental_alter_configs([resource])[resource].result(TIMEOUT_S)
 
 
@@ -146,8 +146,8 @@ def test_what_is_described_and_kept(
     change(confluent, of_broker, set_to("log.index.interval.bytes", "5000"))
 
     def described(confluent: AdminClient) -> dict[str, tuple[str | None, str]]:
-        asked = ConfigResource(ResourceType.TOPIC, topic)
-        configs = confluent.describe_configs([asked])[asked].result(TIMEOUT_S)
+        resource = ConfigResource(ResourceType.TOPIC, topic)
+        configs = confluent.describe_configs([resource])[resource].result(TIMEOUT_S)
         keys = ("retention.ms", "flush.ms", "index.interval.bytes", "segment.bytes")
         return {key: (configs[key].value, ConfigSource(configs[key].source).name) for key in keys}
 
@@ -195,8 +195,8 @@ def test_refused(
 
 def test_loggers(broker: BrokerProcess, admin: KafkaAdminClient) -> None:
     assert alter(admin, "BROKER_LOGGER", "1", {"root": "DEBUG"}) == "OK"
-    asked = [PythonConfigResource("BROKER_LOGGER", "1")]
-    found = admin.describe_configs(asked, config_filter="all")["broker_logger"]["1"]
+    resources = [PythonConfigResource("BROKER_LOGGER", "1")]
+    found = admin.describe_configs(resources, config_filter="all")["broker_logger"]["1"]
     assert found["root"]["value"] == "DEBUG"
     assert len(found) > 10
     eventually(lambda: " DEBUG " in broker.output(), within_s=TIMEOUT_S, what="debug lines")

@@ -24,19 +24,19 @@ ONLY_KAVKA = pytest.mark.skipif(broker_kind() is not Kavka, reason="the oracle h
 OTHER = "127.0.0.2"
 
 
-def advertised(one: socket.socket) -> tuple[str, int]:
+def advertised(connection: socket.socket) -> tuple[str, int]:
     """The address that Metadata gives for the only broker."""
-    one.sendall(wire_client.framed(wire_client.encode("Metadata", 1, 1, topics=[])))
-    (size,) = struct.unpack(">i", one.recv(4, socket.MSG_WAITALL))
-    _, answer = wire_client.decode("Metadata", 1, one.recv(size, socket.MSG_WAITALL))
+    connection.sendall(wire_client.framed(wire_client.encode("Metadata", 1, 1, topics=[])))
+    (size,) = struct.unpack(">i", connection.recv(4, socket.MSG_WAITALL))
+    _, answer = wire_client.decode("Metadata", 1, connection.recv(size, socket.MSG_WAITALL))
     (known,) = answer.brokers
     return known.host, known.port
 
 
-def is_closed(one: socket.socket) -> bool:
+def is_closed(connection: socket.socket) -> bool:
     """Whether the broker hangs up, and says nothing."""
     try:
-        return one.recv(1) == b""
+        return connection.recv(1) == b""
     except ConnectionError:
         return True
 
@@ -50,7 +50,7 @@ def test_too_many_from_one_address_are_closed(start_broker: StartBroker) -> None
         assert is_served(first)
         assert not is_served(stack.enter_context(connect(broker.port, source=OTHER)))
         own = [stack.enter_context(connect(broker.port, source="127.0.0.3")) for _ in range(4)]
-        served = [is_served(one) for one in own]
+        served = [is_served(connection) for connection in own]
         assert served == [True, True, True, False]
         first.close()
         eventually(
@@ -66,8 +66,8 @@ def test_idle_connections_are_closed(start_broker: StartBroker) -> None:
 
         def served() -> socket.socket | None:
             """One that has not been idle for too long before it asks."""
-            one = stack.enter_context(connect(broker.port))
-            return one if is_served(one) else None
+            connection = stack.enter_context(connect(broker.port))
+            return connection if is_served(connection) else None
 
         assert is_closed(eventually(served, within_s=WITHIN_S, what="one is served"))
 
@@ -98,9 +98,9 @@ def test_each_listener_advertises_its_address(start_broker: StartBroker) -> None
         }
     )
     assert broker.port == inside
-    with connect(inside) as one, connect(outside) as other:
-        assert advertised(one) == (HOST, inside)
-        assert advertised(other) == ("localhost", outside)
+    with connect(inside) as inner, connect(outside) as outer:
+        assert advertised(inner) == (HOST, inside)
+        assert advertised(outer) == ("localhost", outside)
 
 
 @ONLY_KAVKA
@@ -116,8 +116,8 @@ def test_metadata_has_the_address_that_was_dialled(start_broker: StartBroker) ->
     )
     assert broker.port
     for host in (HOST, "127.0.0.5"):
-        with socket.create_connection((host, port)) as one:
-            assert advertised(one) == (host, 19092)
+        with socket.create_connection((host, port)) as connection:
+            assert advertised(connection) == (host, 19092)
 
 
 LINES = {
@@ -132,10 +132,10 @@ LINES = {
 
 def test_what_is_no_request_closes_with_one_line(broker: BrokerProcess) -> None:
     for sent, line in LINES.items():
-        with connect(broker.port) as one:
-            host, port = one.getsockname()
-            one.sendall(sent)
-            assert is_closed(one)
+        with connect(broker.port) as connection:
+            host, port = connection.getsockname()
+            connection.sendall(sent)
+            assert is_closed(connection)
         if isinstance(broker, Kavka):
             where = f"closing connection from {host}:{port} on PLAINTEXT: "
             (found,) = eventually(
@@ -144,8 +144,8 @@ def test_what_is_no_request_closes_with_one_line(broker: BrokerProcess) -> None:
                 what=f"a line about {line}",
             )
             assert line in found
-    with connect(broker.port) as one:
-        assert is_served(one)
+    with connect(broker.port) as connection:
+        assert is_served(connection)
 
 
 def test_half_a_request_and_no_more(broker: BrokerProcess) -> None:
@@ -163,28 +163,28 @@ def test_log_lines_about_bad_requests_are_limited(start_broker: StartBroker) -> 
     broker = start_broker()
     began = time.monotonic()
     for _ in range(300):
-        with connect(broker.port) as one:
-            one.sendall(b"GET / HTTP/1.1\r\n\r\n")
-            assert is_closed(one)
+        with connect(broker.port) as connection:
+            connection.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            assert is_closed(connection)
     if isinstance(broker, Kavka):
         lines = sum("an HTTP request" in line for line in broker.output().splitlines())
         assert lines <= 60 + LINES_MAX * (time.monotonic() - began) / PERIOD_S
-    with connect(broker.port) as one:
-        assert is_served(one)
+    with connect(broker.port) as connection:
+        assert is_served(connection)
 
 
 def ask_and_hang_up(port: int, frame: bytes) -> None:
     """Send a request and close, without a look at the answer."""
-    with connect(port) as one:
-        one.sendall(wire_client.framed(frame))
+    with connect(port) as connection:
+        connection.sendall(wire_client.framed(frame))
 
 
 def existing(port: int) -> set[str]:
     """The topics that there are."""
-    with connect(port) as one:
-        one.sendall(wire_client.framed(wire_client.encode("Metadata", 1, 1, topics=None)))
-        (size,) = struct.unpack(">i", one.recv(4, socket.MSG_WAITALL))
-        _, answer = wire_client.decode("Metadata", 1, one.recv(size, socket.MSG_WAITALL))
+    with connect(port) as connection:
+        connection.sendall(wire_client.framed(wire_client.encode("Metadata", 1, 1, topics=None)))
+        (size,) = struct.unpack(">i", connection.recv(4, socket.MSG_WAITALL))
+        _, answer = wire_client.decode("Metadata", 1, connection.recv(size, socket.MSG_WAITALL))
         return {topic.name for topic in answer.topics}
 
 
@@ -207,9 +207,9 @@ def test_requests_are_processed_after_the_client_has_gone(
     ]
     for creation in creations:
         ask_and_hang_up(broker.port, creation)
-    wanted = {name for part in names for name in part}
+    expected = {name for part in names for name in part}
     eventually(
-        lambda: existing(broker.port) >= wanted, within_s=WITHIN_S, what="all topics are created"
+        lambda: existing(broker.port) >= expected, within_s=WITHIN_S, what="all topics are created"
     )
     deletions = [
         wire_client.encode("DeleteTopics", 3, number, topic_names=part, timeout_ms=10_000)
@@ -218,5 +218,5 @@ def test_requests_are_processed_after_the_client_has_gone(
     for deletion in deletions:
         ask_and_hang_up(broker.port, deletion)
     eventually(
-        lambda: not existing(broker.port) & wanted, within_s=WITHIN_S, what="all are deleted"
+        lambda: not existing(broker.port) & expected, within_s=WITHIN_S, what="all are deleted"
     )

@@ -68,8 +68,8 @@ def test_crash_loses_and_doubles_nothing(start_broker: StartBroker) -> None:
         writer.start()
     try:
         for number in range(ROUNDS):
-            what = f"round {number}, CRASH_SEED={SEED}"
-            crash(broker, [history, of_short, of_keys], chance, what)
+            moment = f"round {number}, CRASH_SEED={SEED}"
+            crash(broker, [history, of_short, of_keys], chance, moment)
         eventually(
             lambda: of_short.holds(ACKS_AT_LEAST) and of_keys.holds(ACKS_AT_LEAST),
             within_s=ROUND_WITHIN_S,
@@ -79,8 +79,8 @@ def test_crash_loses_and_doubles_nothing(start_broker: StartBroker) -> None:
     finally:
         for writer in writers:
             writer.finish()
-    for one in (history, of_short, of_keys):
-        assert not one.failures, one.failures[:10]
+    for each in (history, of_short, of_keys):
+        assert not each.failures, each.failures[:10]
     check(broker, history)
     check_short(broker, of_short)
     check_keys(broker, of_keys)
@@ -90,29 +90,29 @@ def test_crash_loses_and_doubles_nothing(start_broker: StartBroker) -> None:
 
 
 def crash(
-    broker: BrokerProcess, histories: list[History], chance: random.Random, what: str
+    broker: BrokerProcess, histories: list[History], chance: random.Random, moment: str
 ) -> None:
     """Wait for some acknowledgements, one for each writer at least, kill the broker, and start it
     again."""
-    before = [one.by_writer.copy() for one in histories]
-    wanted = len(histories[0].acknowledged) + chance.randrange(1, ACKS_A_ROUND_MAX)
+    before = [each.by_writer.copy() for each in histories]
+    acknowledgements = len(histories[0].acknowledged) + chance.randrange(1, ACKS_A_ROUND_MAX)
 
-    def goes_on(one: History, had: Counter[bytes]) -> bool:
-        return all(one.by_writer[writer] > had[writer] for writer in had) and bool(one.by_writer)
+    def goes_on(each: History, had: Counter[bytes]) -> bool:
+        return all(each.by_writer[writer] > had[writer] for writer in had) and bool(each.by_writer)
 
     def enough() -> bool:
-        if any(one.failures for one in histories):
+        if any(each.failures for each in histories):
             return True
-        return histories[0].holds(wanted) and all(map(goes_on, histories, before))
+        return histories[0].holds(acknowledgements) and all(map(goes_on, histories, before))
 
     eventually(
         enough,
         within_s=ROUND_WITHIN_S,
-        what=f"acknowledgements in {what}",
+        what=f"acknowledgements in {moment}",
         detail=broker.tail,
     )
-    for one in histories:
-        assert not one.failures, f"{what}: {one.failures[:10]}"
+    for history in histories:
+        assert not history.failures, f"{moment}: {history.failures[:10]}"
     broker.kill()
     while chance.random() < SECOND_KILL:
         broker.launch()
@@ -150,9 +150,9 @@ def check_short(broker: BrokerProcess, history: History) -> None:
     )
     firsts, ends = offsets(broker.bootstrap, "crash.short", 1)
     found = CONFLUENT.read(broker.bootstrap, "crash.short", ends)[0]
-    wanted = {at: value for (_, at), value in history.acknowledged.items() if at >= firsts[0]}
-    print(f"{len(history.acknowledged)} acknowledged, {len(wanted)} of them to be kept")
-    assert {at: record.value for at, record in found} == wanted
+    kept = {at: value for (_, at), value in history.acknowledged.items() if at >= firsts[0]}
+    print(f"{len(history.acknowledged)} acknowledged, {len(kept)} of them to be kept")
+    assert {at: record.value for at, record in found} == kept
     assert_rising(0, found)
     logs = [path for path in files(broker.data_dir) if path.parent.name == "crash.short-0"]
     size = sum(path.stat().st_size for path in logs if path.suffix == ".log")

@@ -55,8 +55,8 @@ def test_memory_grows_with_what_is_sent_not_with_what_is_announced(
     with ExitStack() as stack:
         for _ in range(IDLE):
             stack.enter_context(connect(broker.port)).sendall(begun)
-        one = stack.enter_context(connect(broker.port))
-        assert is_served(one)
+        another = stack.enter_context(connect(broker.port))
+        assert is_served(another)
         pid = broker.process.pid
         eventually(
             lambda: resident_bytes(pid) - before_bytes > IDLE * BEGUN_BYTES // 2,
@@ -117,7 +117,7 @@ def test_producer_and_consumer_go_on(start_broker: StartBroker, topic: str) -> N
         eventually(all_read, within_s=WITHIN_S, what="every record is read")
         assert failed == []
         assert read == list(range(RECORDS))
-        assert all(is_served(one) for one in crowd.idle)
+        assert all(is_served(connection) for connection in crowd.idle)
     consumer.close()
     logger.info("grew by %d MiB", grown_bytes >> 20)
     assert grown_bytes < BOUND_BYTES

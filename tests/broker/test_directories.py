@@ -67,16 +67,16 @@ def test_a_directory_that_is_gone_for_a_while(
     start_broker: StartBroker, tmp_path: Path, topic: str
 ) -> None:
     """What is there is served, what is not is not lost: it is back with the directory."""
-    one, two = tmp_path / "one", tmp_path / "two"
-    broker = start_broker(**{"log.dirs": f"{one},{two}"})
+    first, second = tmp_path / "one", tmp_path / "two"
+    broker = start_broker(**{"log.dirs": f"{first},{second}"})
     create_topic(broker.bootstrap, topic, PARTITIONS)
-    here, there = within(one, topic), within(two, topic)
+    here, there = within(first, topic), within(second, topic)
     assert (len(here), len(there)) == (PARTITIONS // 2, PARTITIONS // 2)
     write(broker, topic, here | there)
     broker.stop()
 
-    two.rename(tmp_path / "away")
-    two.write_text("no directory")
+    second.rename(tmp_path / "away")
+    second.write_text("no directory")
     broker.start()
     eventually(
         lambda: leaderless(broker, topic) == there,
@@ -84,14 +84,14 @@ def test_a_directory_that_is_gone_for_a_while(
         what="what lies there has no leader",
         detail=broker.tail,
     )
-    assert error_codes(broker) == {str(one): 0, str(two): KAFKA_STORAGE_ERROR}
+    assert error_codes(broker) == {str(first): 0, str(second): KAFKA_STORAGE_ERROR}
     write(broker, topic, here)
     create_topic(broker.bootstrap, f"{topic}-new", PARTITIONS)
-    assert within(one, f"{topic}-new") == set(range(PARTITIONS))
+    assert within(first, f"{topic}-new") == set(range(PARTITIONS))
     broker.kill()
 
-    two.unlink()
-    (tmp_path / "away").rename(two)
+    second.unlink()
+    (tmp_path / "away").rename(second)
     broker.start()
     eventually(
         lambda: leaderless(broker, topic) == set(),
@@ -99,7 +99,7 @@ def test_a_directory_that_is_gone_for_a_while(
         what="all has its leader again",
         detail=broker.tail,
     )
-    assert error_codes(broker) == {str(one): 0, str(two): 0}
+    assert error_codes(broker) == {str(first): 0, str(second): 0}
     expected = {index: 2 * RECORDS if index in here else RECORDS for index in range(PARTITIONS)}
     assert ends(broker, topic) == expected
     write(broker, topic, here | there)
@@ -108,10 +108,10 @@ def test_a_directory_that_is_gone_for_a_while(
 def test_without_a_directory_that_can_be_used_it_does_not_start(
     start_broker: StartBroker, tmp_path: Path
 ) -> None:
-    one, two = tmp_path / "one", tmp_path / "two"
-    broker = start_broker(**{"log.dirs": f"{one},{two}"})
+    first, second = tmp_path / "one", tmp_path / "two"
+    broker = start_broker(**{"log.dirs": f"{first},{second}"})
     broker.stop()
-    for directory in (one, two):
+    for directory in (first, second):
         directory.rename(directory.with_suffix(".away"))
         directory.write_text("no directory")
     try:

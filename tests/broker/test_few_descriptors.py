@@ -36,8 +36,8 @@ SETTINGS = {
 class Clients:
     """A connection that was there before the crowd, and what was acknowledged to it."""
 
-    def __init__(self, one: RawConnection) -> None:
-        self.one = one
+    def __init__(self, connection: RawConnection) -> None:
+        self.connection = connection
         self.records: dict[str, list[bytes]] = {}
         self.refusals: list[Code] = []
 
@@ -58,7 +58,7 @@ class Clients:
         topics = [new_topic(name, 1, configs=CONFIGS)]
 
         def ask() -> int:
-            answer = self.one.request("CreateTopics", 5, timeout_ms=ASK_MS, topics=topics)
+            answer = self.connection.request("CreateTopics", 5, timeout_ms=ASK_MS, topics=topics)
             return int(answer["topics"][0]["error_code"])
 
         self.until_done(ask, Code.TOPIC_ALREADY_EXISTS)
@@ -66,7 +66,9 @@ class Clients:
 
     def delete(self, name: str) -> None:
         def ask() -> int:
-            answer = self.one.request("DeleteTopics", 5, topic_names=[name], timeout_ms=ASK_MS)
+            answer = self.connection.request(
+                "DeleteTopics", 5, topic_names=[name], timeout_ms=ASK_MS
+            )
             return int(answer["responses"][0]["error_code"])
 
         self.until_done(ask, Code.UNKNOWN_TOPIC_OR_PARTITION)
@@ -75,7 +77,7 @@ class Clients:
     def produce(self, name: str, value: bytes) -> None:
         def ask() -> int:
             batch = build([Written(value=value)])
-            answer = self.one.request("Produce", 8, **producing({(name, 0): bytes(batch)}))
+            answer = self.connection.request("Produce", 8, **producing({(name, 0): bytes(batch)}))
             return int(answer["responses"][0]["partition_responses"][0]["error_code"])
 
         self.until_done(ask)
@@ -84,11 +86,11 @@ class Clients:
 
 def check(broker: BrokerProcess, records: dict[str, list[bytes]]) -> None:
     """All that was acknowledged is there, once."""
-    with RawConnection(HOST, broker.port) as one:
+    with RawConnection(HOST, broker.port) as connection:
         for name, values in records.items():
             found: list[bytes | None] = []
             while len(found) < len(values):
-                answer = one.request("Fetch", 11, **fetching({(name, 0): len(found)}))
+                answer = connection.request("Fetch", 11, **fetching({(name, 0): len(found)}))
                 partition = answer["responses"][0]["partitions"][0]
                 assert partition["error_code"] == 0, partition
                 read = parse(bytes(partition["records"] or b""))
@@ -101,8 +103,8 @@ def test_all_is_done_and_no_directory_is_lost(start_broker: StartBroker) -> None
     broker = start_broker(**SETTINGS)
     assert broker.process is not None
     pid = broker.process.pid
-    with RawConnection(HOST, broker.port) as one, ExitStack() as crowd:
-        clients = Clients(one)
+    with RawConnection(HOST, broker.port) as connection, ExitStack() as crowd:
+        clients = Clients(connection)
         for name in ("t", "old"):
             clients.create(name)
             clients.produce(name, VALUE)

@@ -26,8 +26,8 @@ TELEMETRY: Final = f"{CLIENTS}.admin.ClientTelemetryTest"
 def at_level(level: int) -> str:
     """Of a test that is about a cluster with the metadata of an older release: Kavka has none, it
     keeps its metadata in ZooKeeper's tree (docs/features.md)."""
-    asked = f"it asks for a cluster at metadata.version {level}"
-    return f"not applicable: {asked}, and Kavka's stays at 30"
+    reason = f"it asks for a cluster at metadata.version {level}"
+    return f"not applicable: {reason}, and Kavka's stays at 30"
 
 
 # 31 is a level for tests of the release after 4.3: Apache Kafka has it as an unstable one, if it
@@ -62,7 +62,7 @@ def expected(suite: str, starter: Starter) -> dict[str, str]:
     return dict.fromkeys(ON_KAVKA[suite], PASSES)
 
 
-@pytest.mark.parametrize("starter", [KAVKA, APACHE_KAFKA], ids=lambda one: one.kind)
+@pytest.mark.parametrize("starter", [KAVKA, APACHE_KAFKA], ids=lambda starter: starter.kind)
 @pytest.mark.parametrize("suite", ON_KAVKA, ids=lambda name: name.rpartition(".")[2])
 def test_apache_kafka_s_own_tests(suite: str, starter: Starter, tmp_path: Path) -> None:
     found = foreign_java.run(suite, starter, tmp_path)
@@ -73,7 +73,7 @@ def test_apache_kafka_s_own_tests(suite: str, starter: Starter, tmp_path: Path) 
 
 def test_a_cluster_that_fails_is_reported(tmp_path: Path) -> None:
     @contextmanager
-    def failing(asked: Asked, home: Path) -> Iterator[str]:
+    def failing(requested: Asked, home: Path) -> Iterator[str]:
         raise AssertionError("planted")
         yield ""
 

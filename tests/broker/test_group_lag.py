@@ -82,7 +82,7 @@ def test_lag_is_what_apache_kafka_s_tool_says(start_broker: StartBroker) -> None
         found = lags(scrape(port))
         assert found == described(broker)
         by_group = {
-            group: sum(lag for (one, _, _), lag in found.items() if one == group)
+            group: sum(lag for (owner, _, _), lag in found.items() if owner == group)
             for group in ("billing", "shipping")
         }
         assert by_group == {"billing": sum(WRITTEN) - 20, "shipping": 0}

@@ -40,9 +40,9 @@ CONFLUENT_RANGE = replace(CONFLUENT, settings={**PATIENT, "partition.assignment.
 
 def type_of_group(bootstrap: str) -> ConsumerGroupType:
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    asked = admin.list_consumer_groups().result(WITHIN_S)
-    assert not asked.errors, asked.errors
-    [found] = [one.type for one in asked.valid if one.group_id == SHARED]
+    listing = admin.list_consumer_groups().result(WITHIN_S)
+    assert not listing.errors, listing.errors
+    [found] = [group.type for group in listing.valid if group.group_id == SHARED]
     return found
 
 

@@ -84,7 +84,9 @@ class Alone:
         """Wait until all in front of these is processed and committed."""
         self.wait(lambda: self.story.ask(self.group, processes(ends)), f"{ends} processed")
         self.wait(
-            lambda: self.story.ask(self.group, lambda one: ends.items() <= one.committed.items()),
+            lambda: self.story.ask(
+                self.group, lambda progress: ends.items() <= progress.committed.items()
+            ),
             f"{ends} committed",
         )
 
@@ -102,8 +104,8 @@ def alone(tmp_path: Path) -> Iterator[Callable[[GroupClient, str, str], Alone]]:
         return started[-1]
 
     yield start
-    for one in started:
-        one.host.close()
+    for process in started:
+        process.host.close()
 
 
 @pytest.mark.parametrize("client", FINDS_NEW_TOPICS, ids=lambda client: client.name)
@@ -169,7 +171,7 @@ def next_read(consumer: KafkaConsumer) -> int:
 
     def poll() -> list[Any]:
         found = consumer.poll(POLL_MS, max_records=1)
-        return [one for records in found.values() for one in records]
+        return [message for records in found.values() for message in records]
 
     [record] = eventually(poll, within_s=WITHIN_S, what="a record")
     offset: int = record.offset
@@ -203,8 +205,8 @@ def test_rewinding_a_group_without_members(broker: BrokerProcess, topic: str) ->
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
 
     def alter() -> Any:
-        asked = [ConsumerGroupTopicPartitions(topic, [at])]
-        return admin.alter_consumer_group_offsets(asked)[topic].result(WITHIN_S)
+        requests = [ConsumerGroupTopicPartitions(topic, [at])]
+        return admin.alter_consumer_group_offsets(requests)[topic].result(WITHIN_S)
 
     with closing(opened(broker, topic)) as consumer:
         assert next_read(consumer) == 0
@@ -212,7 +214,7 @@ def test_rewinding_a_group_without_members(broker: BrokerProcess, topic: str) ->
         assert refused.error.name() == "UNKNOWN_MEMBER_ID"
         consumer.commit()
     assert committed(broker.bootstrap, topic, topic, 1) == {f"{topic}/0": 1}
-    assert [one.error for one in alter().topic_partitions] == [None]
+    assert [partition.error for partition in alter().topic_partitions] == [None]
     with closing(opened(broker, topic)) as consumer:
         assert next_read(consumer) == 3
 

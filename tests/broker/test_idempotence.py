@@ -215,31 +215,31 @@ def test_outcomes_are_the_oracles(broker: BrokerProcess, oracle: BrokerProcess, 
 
 def outcomes(writer: Writer) -> Iterator[tuple[str, Outcome]]:
     """A long story of one partition: what was written, and what became of it."""
-    one, two, late = (writer.new_producer() for _ in range(3))
-    newer = one._replace(epoch=one.epoch + 1)
-    story = [("in order", one, number * RECORDS, RECORDS) for number in range(BATCHES)]
-    story += [("again", one, number * RECORDS, RECORDS) for number in range(BATCHES)]
+    first, second, late = (writer.new_producer() for _ in range(3))
+    newer = first._replace(epoch=first.epoch + 1)
+    story = [("in order", first, number * RECORDS, RECORDS) for number in range(BATCHES)]
+    story += [("again", first, number * RECORDS, RECORDS) for number in range(BATCHES)]
     end = BATCHES * RECORDS
     story += [
-        ("gap of one", one, end + 1, RECORDS),
-        ("gap of many", one, end + 1_000, RECORDS),
-        ("sequence 0 again", one, 0, RECORDS),
-        ("shorter than the last", one, end - RECORDS, RECORDS - 1),
-        ("longer than the last", one, end - RECORDS, RECORDS + 1),
-        ("two batches as one", one, end - 2 * RECORDS, 2 * RECORDS),
-        ("inside the last", one, end - 1, 1),
-        ("next", one, end, RECORDS),
-        ("another producer", two, 0, RECORDS),
-        ("another producer again", two, 0, RECORDS),
+        ("gap of one", first, end + 1, RECORDS),
+        ("gap of many", first, end + 1_000, RECORDS),
+        ("sequence 0 again", first, 0, RECORDS),
+        ("shorter than the last", first, end - RECORDS, RECORDS - 1),
+        ("longer than the last", first, end - RECORDS, RECORDS + 1),
+        ("two batches as one", first, end - 2 * RECORDS, 2 * RECORDS),
+        ("inside the last", first, end - 1, 1),
+        ("next", first, end, RECORDS),
+        ("another producer", second, 0, RECORDS),
+        ("another producer again", second, 0, RECORDS),
         ("begins late", late, 500, RECORDS),
         ("begins late, earlier", late, 400, RECORDS),
         ("begins late, next", late, 500 + RECORDS, RECORDS),
         ("newer epoch, not at 0", newer, end + RECORDS, RECORDS),
         ("newer epoch", newer, 0, RECORDS),
         ("newer epoch again", newer, 0, RECORDS),
-        ("older epoch, next", one, end + RECORDS, RECORDS),
-        ("older epoch, duplicate", one, end, RECORDS),
+        ("older epoch, next", first, end + RECORDS, RECORDS),
+        ("older epoch, duplicate", first, end, RECORDS),
         ("newer epoch, next", newer, RECORDS, RECORDS),
     ]
-    for what, producer, sequence, count in story:
-        yield what, writer.write(producer, sequence, count)
+    for name, producer, sequence, count in story:
+        yield name, writer.write(producer, sequence, count)

@@ -206,12 +206,12 @@ def test_beside_kafka_python_2(wheel: Path, tmp_path: Path) -> None:
     pip("--python", python, "install", *PINS, *others.removeprefix("pip install ").split())
     refused = run([python, "-m", "kavka", "start"], tmp_path)
     assert refused.returncode == 1
-    (target, wanted) = re.findall(r"--target '(.+?)' '(.+?)'$", refused.stderr, re.M)[0]
-    assert f"'{wanted}'" in copy and target.endswith("/kavka/codec")
+    (target, requirement) = re.findall(r"--target '(.+?)' '(.+?)'$", refused.stderr, re.M)[0]
+    assert f"'{requirement}'" in copy and target.endswith("/kavka/codec")
     where = re.search(r"\"\$\(python -c '(.+?)'\)/codec\"", copy)
     assert where is not None
     assert run([python, "-c", where[1]], tmp_path).stdout == f"{Path(target).parent}\n"
-    pip("install", *PINS, "--no-deps", "--target", target, wanted)
+    pip("install", *PINS, "--no-deps", "--target", target, requirement)
     done = run([python, "-c", BESIDE], tmp_path)
     assert re.fullmatch(r"2\.[\d.]+ b'apples'\napples\npears\n", done.stdout), done.stderr
 

@@ -107,8 +107,12 @@ def test_from_apache_kafka_and_back(stage: Stage, end: Callable[[BrokerProcess],
     both = look(kavka)
     assert_grown(both.records, written.records, {**more, "__consumer_offsets": 2 * PARTITIONS})
     before_open, after_open = (
-        {place: records for place, records in one.committed.items() if place[0] not in INTERNAL}
-        for one in (written, both)
+        {
+            place: records
+            for place, records in contents.committed.items()
+            if place[0] not in INTERNAL
+        }
+        for contents in (written, both)
     )  # the transaction that is open hides what comes after its offsets
     assert_grown(after_open, before_open, more)
     end(kavka)
@@ -122,8 +126,8 @@ def test_from_apache_kafka_and_back(stage: Stage, end: Callable[[BrokerProcess],
     ended = look(apache)
     for index in range(PARTITIONS):
         place = ("transactional", index)
-        assert any("b'open/" in str(one) for one in ended.records[place])
-        assert not any("b'open/" in str(one) for one in ended.committed[place])
+        assert any("b'open/" in str(record) for record in ended.records[place])
+        assert not any("b'open/" in str(record) for record in ended.committed[place])
         assert len(ended.committed[place]) > len(both.committed[place])
     apache.stop()
     stage.assert_sound()

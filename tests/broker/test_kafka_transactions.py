@@ -42,8 +42,8 @@ def consumed(side: Side) -> list[str]:
 
 def test_the_scripts_are_answered_alike(sides: tuple[Side, Side]) -> None:
     for ours, theirs in zip(*(side.answers for side in sides), strict=True):
-        assert [one.api for one in ours] == [one.api for one in theirs]
-        codes = [[one.answer.get("error_code") for one in both] for both in (ours, theirs)]
+        assert [step.api for step in ours] == [step.api for step in theirs]
+        codes = [[step.answer.get("error_code") for step in steps] for steps in (ours, theirs)]
         assert codes[0] == codes[1]
 
 

@@ -51,4 +51,4 @@ def test_without_idempotence_duplicates_are_found(start_broker: StartBroker) -> 
         played.play(2)
         complaints = played.complaints()
         print(played.summary())
-    assert any("is a duplicate" in one for one in complaints), complaints[:20]
+    assert any("is a duplicate" in complaint for complaint in complaints), complaints[:20]

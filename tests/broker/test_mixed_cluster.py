@@ -54,7 +54,7 @@ def roll(
     cluster.stop()
     for topic in (SOURCE, TARGET):
         for index in range(PARTITIONS):
-            stored = {cluster.stored(one, topic, index) for one in cluster.members}
+            stored = {cluster.stored(member, topic, index) for member in cluster.members}
             assert len(stored) == 1, f"the replicas of {topic}-{index} differ"
 
 

@@ -98,25 +98,25 @@ def test_a_running_producer_uses_new_partitions(
         eventually(lambda: len(counts()) == BEFORE, within_s=TIMEOUT_S, what="it writes")
         extend(broker.bootstrap, topic, AFTER)
         eventually(lambda: len(counts()) == AFTER, within_s=TIMEOUT_S, what="it writes to all")
-    wanted = counts()
-    assert sorted(wanted) == list(range(AFTER))
-    check(broker, topic, wanted)
+    expected = counts()
+    assert sorted(expected) == list(range(AFTER))
+    check(broker, topic, expected)
     broker.kill()
     broker.start()
-    check(broker, topic, wanted)
+    check(broker, topic, expected)
     extend(broker.bootstrap, topic, AFTER + 1)
     assert offsets(broker.bootstrap, topic, AFTER + 1)[1][AFTER] == 0
     broker.stop()
     if java.available():
-        assert assert_sound(broker.data_dir).records == sum(wanted.values())
+        assert assert_sound(broker.data_dir).records == sum(expected.values())
 
 
-def check(broker: BrokerProcess, topic: str, wanted: dict[int, int]) -> None:
+def check(broker: BrokerProcess, topic: str, expected: dict[int, int]) -> None:
     """Everything acknowledged is there, and can be read."""
     _, ends = offsets(broker.bootstrap, topic, AFTER)
-    assert ends == wanted
+    assert ends == expected
     found = KafkaPython().read(broker.bootstrap, topic, ends)
-    assert {partition: len(records) for partition, records in found.items()} == wanted
+    assert {partition: len(records) for partition, records in found.items()} == expected
 
 
 def test_a_running_consumer_finds_the_new_ones(broker: BrokerProcess, topic: str) -> None:
@@ -145,7 +145,9 @@ def test_librdkafka_s_producer_writes_to_a_new_partition(broker: BrokerProcess, 
     producer = Producer(
         {"bootstrap.servers": broker.bootstrap, "topic.metadata.refresh.interval.ms": 100}
     )
-    producer.produce(topic, b"old", partition=0, on_delivery=lambda *one: delivered.append(one))
+    producer.produce(
+        topic, b"old", partition=0, on_delivery=lambda *report: delivered.append(report)
+    )
     producer.flush(TIMEOUT_S)
     by_kafka_python(broker.bootstrap, topic, 2)
 
@@ -153,7 +155,9 @@ def test_librdkafka_s_producer_writes_to_a_new_partition(broker: BrokerProcess, 
         return len(producer.list_topics(topic, TIMEOUT_S).topics[topic].partitions) == 2
 
     eventually(knows, within_s=TIMEOUT_S, what="the producer knows the new partition")
-    producer.produce(topic, b"new", partition=1, on_delivery=lambda *one: delivered.append(one))
+    producer.produce(
+        topic, b"new", partition=1, on_delivery=lambda *report: delivered.append(report)
+    )
     producer.flush(TIMEOUT_S)
     assert [(error, message.partition(), message.offset()) for error, message in delivered] == [
         (None, 0, 0),

@@ -81,17 +81,17 @@ def test_no_record_is_lost_doubled_or_reordered(
         for kind in (ConfluentWriter, KafkaPythonWriter)
     ]
     mover = Mover(broker, paths, random.Random(SEED + 1))
-    for one in (*writers, mover):
-        one.start()
+    for thread in (*writers, mover):
+        thread.start()
     try:
         for _ in range(KILLS):
-            wanted = len(history.acknowledged) + chance.randrange(1, ACKS_A_ROUND_MAX)
-            await_progress(broker, history, wanted, mover, mover.moved + MOVES_A_ROUND)
+            acknowledgements = len(history.acknowledged) + chance.randrange(1, ACKS_A_ROUND_MAX)
+            await_progress(broker, history, acknowledgements, mover, mover.moved + MOVES_A_ROUND)
             random_moment(chance, 0.2)
             broker.kill()
             broker.start()
-        wanted = len(history.acknowledged) + ACKS_A_ROUND_MAX
-        await_progress(broker, history, wanted, mover, mover.moved + MOVES_A_ROUND)
+        acknowledgements = len(history.acknowledged) + ACKS_A_ROUND_MAX
+        await_progress(broker, history, acknowledgements, mover, mover.moved + MOVES_A_ROUND)
     finally:
         for writer in writers:
             writer.finish()
@@ -187,8 +187,8 @@ def test_the_tools_of_apache_kafka(
     here = placed(broker)[topic, 0]
     there = next(str(path) for path in directories if str(path) != here)
     plan = tmp_path / "plan.json"
-    wanted = {"topic": topic, "partition": 0, "replicas": [1], "log_dirs": [there]}
-    plan.write_text(json.dumps({"version": 1, "partitions": [wanted]}))
+    reassigned = {"topic": topic, "partition": 0, "replicas": [1], "log_dirs": [there]}
+    plan.write_text(json.dumps({"version": 1, "partitions": [reassigned]}))
     common = ["--bootstrap-server", broker.bootstrap]
     file = ["--reassignment-json-file", str(plan)]
     with Tools(tmp_path / "tools.log") as tools:
@@ -200,8 +200,11 @@ def test_the_tools_of_apache_kafka(
         ran = tools.run(LOG_DIRS, *common, "--describe", "--topic-list", topic)
         described = json.loads(ran.text.splitlines()[-1])
         found = {
-            each["logDir"]: [(one["partition"], one["isFuture"]) for one in each["partitions"]]
-            for each in described["brokers"][0]["logDirs"]
+            directory["logDir"]: [
+                (partition["partition"], partition["isFuture"])
+                for partition in directory["partitions"]
+            ]
+            for directory in described["brokers"][0]["logDirs"]
         }
         assert (found[here], found[there]) == (
             [(f"{topic}-0", False)],

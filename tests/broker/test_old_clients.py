@@ -65,12 +65,12 @@ def test_what_a_new_producer_writes_an_old_consumer_reads(
     CONFLUENT.write(broker.bootstrap, topic, written, codec)
     KAFKA_PYTHON.write(broker.bootstrap, topic, written, codec)
     _, ends = offsets(broker.bootstrap, topic, corpus.PARTITIONS)
-    wanted = {
+    expected = {
         partition: [Found(offset, record) for offset, record in enumerate([*of_one, *of_one])]
         for partition, of_one in corpus.by_partition(as_read(written, client)).items()
     }
-    compare.assert_same(wanted, client.read(broker.bootstrap, topic, ends))
-    compare.assert_same(wanted, client.read(broker.bootstrap, topic, ends, LITTLE_BYTES))
+    compare.assert_same(expected, client.read(broker.bootstrap, topic, ends))
+    compare.assert_same(expected, client.read(broker.bootstrap, topic, ends, LITTLE_BYTES))
 
 
 def as_read(written: Sequence[Record], client: OldClient) -> list[Record]:

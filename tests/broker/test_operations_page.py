@@ -61,10 +61,10 @@ def fill(address: str) -> None:
 
 
 def test_the_commands_on_the_page_work(broker: BrokerProcess) -> None:
-    asked = commands()
-    assert len(asked) >= 18
+    every_command = commands()
+    assert len(every_command) >= 18
     said: dict[str, str] = {}
-    for command in asked:
+    for command in every_command:
         if command == f"consumer-groups {WAY} --list":
             fill(broker.bootstrap)
         said[command] = run(broker, command)
@@ -76,5 +76,5 @@ def test_the_commands_on_the_page_work(broker: BrokerProcess) -> None:
     assert "Empty" in said[f"{groups} --describe --group billing --state"]
     assert "orders" in said[f"{groups} --describe --group billing"]
     assert "billing-0" in said[f"transactions {WAY} list"]
-    one = f"transactions {WAY} describe --transactional-id billing-0"
-    assert "CompleteCommit" in said[one]
+    describe = f"transactions {WAY} describe --transactional-id billing-0"
+    assert "CompleteCommit" in said[describe]

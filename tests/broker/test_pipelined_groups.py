@@ -63,7 +63,7 @@ class Member:
 
     def sync(self, generation: int, members: Sequence[str] = ()) -> None:
         """With assignments for `members`, as from the leader."""
-        assignments = [{"member_id": one, "assignment": b"a"} for one in members]
+        assignments = [{"member_id": member_id, "assignment": b"a"} for member_id in members]
         self._send(
             "SyncGroup",
             1,
@@ -109,11 +109,11 @@ def members(start_broker: StartBroker) -> Iterator[list[Member]]:
     """Two members of a stable group, the leader leader."""
     broker = start_broker(**SETTINGS)
     create_topic(broker.bootstrap, TOPIC, 1)
-    with RawConnection(HOST, broker.port) as one:
+    with RawConnection(HOST, broker.port) as client:
         eventually(
             lambda: (
-                one.request("FindCoordinator", 0, key=GROUP)["error_code"] == Code.NONE
-                and one.request("DescribeGroups", 0, groups=[GROUP])["groups"][0]["error_code"]
+                client.request("FindCoordinator", 0, key=GROUP)["error_code"] == Code.NONE
+                and client.request("DescribeGroups", 0, groups=[GROUP])["groups"][0]["error_code"]
                 == Code.NONE
             ),
             within_s=WITHIN_S,
@@ -129,7 +129,7 @@ def members(start_broker: StartBroker) -> Iterator[list[Member]]:
         for member in found:
             member.sync(member.generation, ids(found) if member.is_leader else ())
         assert [member.code() for member in found] == [Code.NONE] * 2
-        yield sorted(found, key=lambda one: not one.is_leader)
+        yield sorted(found, key=lambda each: not each.is_leader)
 
 
 def ids(members: Sequence[Member]) -> list[str]:

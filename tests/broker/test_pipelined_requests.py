@@ -30,9 +30,11 @@ if broker_kind() is Kavka:
     CONFIGS.append({"kavka.durability": "fsync"})  # then a response to Produce waits for the disk
 
 ENDS: dict[str, Callable[[socket.socket], None]] = {
-    "half-close": lambda one: one.shutdown(socket.SHUT_WR),
-    "unknown-api": lambda one: one.sendall(wire_client.framed(struct.pack(">hhih", 999, 0, 1, -1))),
-    "negative-size": lambda one: one.sendall(struct.pack(">i", -2)),
+    "half-close": lambda connection: connection.shutdown(socket.SHUT_WR),
+    "unknown-api": lambda connection: connection.sendall(
+        wire_client.framed(struct.pack(">hhih", 999, 0, 1, -1))
+    ),
+    "negative-size": lambda connection: connection.sendall(struct.pack(">i", -2)),
 }
 
 
@@ -79,10 +81,10 @@ def list_offsets(topic: str, number: int) -> bytes:
     )
 
 
-def responses(one: socket.socket) -> list[bytes]:
+def responses(connection: socket.socket) -> list[bytes]:
     """All responses, until the broker closes."""
     found = []
-    with one.makefile("rb") as stream:
+    with connection.makefile("rb") as stream:
         while head := stream.read(4):
             (size,) = struct.unpack(">i", head)
             body = stream.read(size)
@@ -91,18 +93,18 @@ def responses(one: socket.socket) -> list[bytes]:
     return found
 
 
-def asked(port: int, requests: Iterable[bytes], end: str) -> list[bytes]:
+def responses_to(port: int, requests: Iterable[bytes], end: str) -> list[bytes]:
     """Send all at once, then the end; the responses."""
-    with connect(port) as one:
-        one.settimeout(WITHIN_S)
-        one.sendall(b"".join(map(wire_client.framed, requests)))
-        ENDS[end](one)
-        return responses(one)
+    with connect(port) as connection:
+        connection.settimeout(WITHIN_S)
+        connection.sendall(b"".join(map(wire_client.framed, requests)))
+        ENDS[end](connection)
+        return responses(connection)
 
 
 def answered(port: int, requests: Iterable[bytes], end: str) -> list[int]:
     """The same; correlation ids of the responses."""
-    return [int.from_bytes(body[:4], "big") for body in asked(port, requests, end)]
+    return [int.from_bytes(body[:4], "big") for body in responses_to(port, requests, end)]
 
 
 @pytest.fixture(params=CONFIGS, ids=lambda configs: "-".join(configs.values()) or "default")
@@ -158,7 +160,7 @@ def test_each_sees_what_was_written_before_it(broker: BrokerProcess, place: str)
         *(produce(place, number) for number in range(9, 30)),
         list_offsets(place, 30),
     ]
-    bodies = asked(broker.port, requests, "half-close")
+    bodies = responses_to(broker.port, requests, "half-close")
     ends = []
     for number in (5, 7, 8, 30):
         correlation_id, answer = wire_client.decode("ListOffsets", 1, bodies[number])
@@ -176,7 +178,7 @@ def test_what_nobody_acknowledges_is_seen_behind_it(broker: BrokerProcess, place
         list_offsets(place, 9),
     ]
     found = []
-    for body in asked(broker.port, requests, "half-close"):
+    for body in responses_to(broker.port, requests, "half-close"):
         _, answer = wire_client.decode("ListOffsets", 1, body)
         found.append(answer.topics[0].partitions[0].offset)
     assert found == [3, 8]
@@ -187,13 +189,13 @@ def test_admin_requests_are_carried_out_in_turn(broker: BrokerProcess, topic: st
     admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
     # What librdkafka is asked before it is connected to the controller it sends in any order.
     admin.create_topics([NewTopic(f"{topic}-first", 1, 1)])[f"{topic}-first"].result(WITHIN_S)
-    asked = [
+    operations = [
         admin.create_topics([NewTopic(topic, 1, 1)]),
         admin.create_partitions([NewPartitions(topic, 3)]),
         admin.delete_topics([topic]),
         admin.create_topics([NewTopic(topic, 5, 1)]),
     ]
-    for futures in asked:
+    for futures in operations:
         futures[topic].result(WITHIN_S)
     eventually(
         lambda: len(admin.list_topics(topic, timeout=WITHIN_S).topics[topic].partitions) == 5,
@@ -212,11 +214,13 @@ def test_each_sees_what_was_changed_before_it(broker: BrokerProcess, topic: str)
         validate_only=False,
     )
     deletion = wire_client.encode("DeleteTopics", 3, 1, topic_names=[topic], timeout_ms=30_000)
-    bodies = asked(broker.port, [creation, deletion, creation, deletion, creation], "half-close")
+    bodies = responses_to(
+        broker.port, [creation, deletion, creation, deletion, creation], "half-close"
+    )
     for body, name in zip(bodies, ["CreateTopics", "DeleteTopics"] * 3, strict=False):
         _, answer = wire_client.decode(name, 5 if name == "CreateTopics" else 3, body)
         done = answer.topics if name == "CreateTopics" else answer.responses
-        assert [one.error_code for one in done] == [0]
+        assert [result.error_code for result in done] == [0]
     assert len(bodies) == 5
     eventually(
         lambda: offsets(broker.bootstrap, topic, 3)[1] == dict.fromkeys(range(3), 0),

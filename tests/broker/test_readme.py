@@ -78,7 +78,7 @@ def test_the_tests_on_the_page_about_tests_pass(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", range(len(OUTPUT_OF_PROGRAMS)))
 def test_the_programs_on_the_page_about_tests_do_what_they_say(number: int) -> None:
-    programs = [one for one in examples("docs/testing.md") if not NAMED.match(one)]
+    programs = [example for example in examples("docs/testing.md") if not NAMED.match(example)]
     assert len(programs) == len(OUTPUT_OF_PROGRAMS)
     assert run([sys.executable, "-c", programs[number]], {}) == OUTPUT_OF_PROGRAMS[number]
 

@@ -92,10 +92,10 @@ def test_how_far_a_partition_is_is_known_when_its_transaction_has_ended(tmp_path
             done = {0: Done(5, "source-0-9", 1)}
             producer.send_offsets_to_transaction(group_offsets(TOPIC, done), GROUP)
             assert done_of(settings, GROUP, TOPIC, [0, 1]) == {0: Done(), 1: Done()}
-            asked = pool.submit(stable_done_of, settings, GROUP, TOPIC, [0, 1])
+            future = pool.submit(stable_done_of, settings, GROUP, TOPIC, [0, 1])
             with pytest.raises(TimeoutError):
-                asked.result(OPEN_FOR_S)
+                future.result(OPEN_FOR_S)
             producer.commit_transaction()
-            assert asked.result(FLUSH_WITHIN_S) == {**done, 1: Done()}
+            assert future.result(FLUSH_WITHIN_S) == {**done, 1: Done()}
     finally:
         finish(broker)

@@ -170,7 +170,9 @@ class Seen(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[BrokerProcess, BrokerProcess]]:
+def sides(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[BrokerProcess, BrokerProcess]]:
     """Kavka and Apache Kafka, given the same, after retention has looked at everything."""
     home = tmp_path_factory.mktemp("retention")
     brokers = Kavka(home / "kavka", SETTINGS), ApacheKafka(home / "kafka", SETTINGS)
@@ -238,9 +240,9 @@ def look(broker: BrokerProcess) -> dict[str, Seen]:
     with RawConnection(HOST, broker.port) as connection:
         answer = connection.request("DescribeLogDirs", 4, topics=None)
         sizes = {
-            one["name"]: one["partitions"][0]["partition_size"]
+            entry["name"]: entry["partitions"][0]["partition_size"]
             for directory in answer["results"]
-            for one in directory["topics"]
+            for entry in directory["topics"]
         }
         return {
             name: Seen(
@@ -257,16 +259,16 @@ def segments(directory: Path) -> list[int]:
     return sorted(int(path.stem) for path in directory.glob("*.log"))
 
 
-def test_the_same_segments_are_left(two: tuple[BrokerProcess, BrokerProcess]) -> None:
-    ours, theirs = map(look, two)
+def test_the_same_segments_are_left(sides: tuple[BrokerProcess, BrokerProcess]) -> None:
+    ours, theirs = map(look, sides)
     assert {name: (ours[name], theirs[name]) for name in CASES if ours[name] != theirs[name]} == {}
     deleted = [name for name in CASES if theirs[name].earliest]
     closed = [name for name in CASES if len(theirs[name].segments) > 1]
     assert len(deleted) > 20 and len(closed) > 20, "else there is nothing to compare"
 
 
-def test_they_are_after_a_restart(two: tuple[BrokerProcess, BrokerProcess]) -> None:
-    kavka, _ = two
+def test_they_are_after_a_restart(sides: tuple[BrokerProcess, BrokerProcess]) -> None:
+    kavka, _ = sides
     before = look(kavka)
     kavka.stop()
     shown = [path for path in files(kavka.data_dir) if path.parent.name.startswith(READ_BY_KAFKA)]

@@ -26,7 +26,7 @@ class FromFile(Kavka):
         return [*super().command(), "--config", "server.properties"]
 
 
-def refusal(home: Path, *options: str) -> list[str]:
+def complaints(home: Path, *options: str) -> list[str]:
     """What a start with the file says is wrong with it."""
     done = subprocess.run(
         [sys.executable, "-m", "kavka", "start", "--config", "server.properties", *options],
@@ -50,7 +50,7 @@ def test_the_file_of_apache_kafka_4_starts_a_broker(tmp_path: Path) -> None:
 def test_the_file_of_apache_kafka_3_9_needs_zookeeper_or_one_line_less(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_bytes(read("stock-3.9"))
-    (said,) = refusal(tmp_path, "--override", "zookeeper.connection.timeout.ms=300")
+    (said,) = complaints(tmp_path, "--override", "zookeeper.connection.timeout.ms=300")
     assert said.startswith("no ZooKeeper answers at localhost:2181 within 0.3 s: ")
     assert "remove it if the broker is alone" in said
     file.write_bytes(without(read("stock-3.9"), b"zookeeper.connect="))
@@ -70,8 +70,8 @@ def serves(home: Path) -> None:
 def test_a_secured_file_is_refused_once(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_bytes(read("secured-3.9"))
-    said = refusal(tmp_path)
+    said = complaints(tmp_path)
     assert len(said) > 5
     file.write_bytes(followed(read("secured-3.9"), said) + b"\nlisteners=nowhere")
-    (left,) = refusal(tmp_path)
+    (left,) = complaints(tmp_path)
     assert left.startswith("listeners=nowhere ")

@@ -64,12 +64,12 @@ def test_min_insync_replicas_above_the_replica_count_does_not_block(
             producer = connection.init_producer_id()
             outcome = connection.produce("t", 0, batch(producer, 0, [b"v"], TIME_MS))
             assert outcome.error_code == 0, broker.kind
-            one = TransactionalProducer("tx", 1, "t")
-            play(connection, one.find())
-            play(connection, one.init())
-            play(connection, one.add([0]))
-            play(connection, one.write(0, [b"w"]))
-            play(connection, one.end(commit=True))
+            transactional = TransactionalProducer("tx", 1, "t")
+            play(connection, transactional.find())
+            play(connection, transactional.init())
+            play(connection, transactional.add([0]))
+            play(connection, transactional.write(0, [b"w"]))
+            play(connection, transactional.end(commit=True))
     start = sides[0].output()
     for setting in ("transaction.state.log.min.isr", "min.insync.replicas"):
         assert f"no effect: {setting}=2" in start

@@ -38,15 +38,20 @@ def now_ms() -> int:
 def test_every_client_reads_what_the_broker_compressed(start_broker: StartBroker) -> None:
     broker = start_broker()
     written = corpus.make(KAFKA_PYTHON.shapes, now_ms(), COUNT)
-    for wanted, codec in SENT_IN.items():
-        create_topic(broker.bootstrap, wanted, corpus.PARTITIONS, {"compression.type": wanted})
-        acks = KAFKA_PYTHON.write(broker.bootstrap, wanted, written, codec)
-        _, ends = offsets(broker.bootstrap, wanted, corpus.PARTITIONS)
-        found = KAFKA_PYTHON.read(broker.bootstrap, wanted, ends)
+    for compression_type, codec in SENT_IN.items():
+        create_topic(
+            broker.bootstrap,
+            compression_type,
+            corpus.PARTITIONS,
+            {"compression.type": compression_type},
+        )
+        acks = KAFKA_PYTHON.write(broker.bootstrap, compression_type, written, codec)
+        _, ends = offsets(broker.bootstrap, compression_type, corpus.PARTITIONS)
+        found = KAFKA_PYTHON.read(broker.bootstrap, compression_type, ends)
         compare.assert_placed(written, acks, found)
-        compare.assert_same(found, AIOKAFKA.read(broker.bootstrap, wanted, ends))
-        stored = "none" if wanted == "uncompressed" else wanted
-        assert codecs(broker.data_dir, wanted) == {stored}
+        compare.assert_same(found, AIOKAFKA.read(broker.bootstrap, compression_type, ends))
+        stored = "none" if compression_type == "uncompressed" else compression_type
+        assert codecs(broker.data_dir, compression_type) == {stored}
     broker.stop()
     if java.available():  # Java's readers take them too
         assert assert_sound(broker.data_dir).records == COUNT * len(SENT_IN)

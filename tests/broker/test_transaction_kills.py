@@ -84,8 +84,8 @@ def transaction(connection: Connection, number: int, protocol: int, *, commit: b
 
 def state_of(connection: Connection, transactional_id: str) -> str:
     """As DescribeTransactions returns it."""
-    asked = {"transactional_ids": [transactional_id]}
-    answer = connection.request("DescribeTransactions", 0, **asked)
+    request = {"transactional_ids": [transactional_id]}
+    answer = connection.request("DescribeTransactions", 0, **request)
     state: str = answer["transaction_states"][0]["transaction_state"]
     return state
 
@@ -134,8 +134,8 @@ def test_a_sigkill_at_any_step_is_survived(tmp_path: Path, protocol: int) -> Non
         for partition in range(PARTITIONS):
             assert read_committed(broker.bootstrap, partition) == [
                 value
-                for one in filter(is_committed, range(number))
-                for value in values_of(one, partition)
+                for earlier in filter(is_committed, range(number))
+                for value in values_of(earlier, partition)
             ]
     finally:
         finish(broker)

@@ -124,8 +124,8 @@ def story(side: Side, new: Producer) -> Iterator[tuple[str, Any]]:
     old = new._replace(epoch=new.epoch - 1)
     newer = new._replace(epoch=new.epoch + 1)
 
-    def write(what: str, who: Producer, sequence: int, count: int, inside: bool = True) -> Any:
-        return what, side.data(who._replace(sequence=sequence), count, transactional=inside)
+    def write(step: str, producer: Producer, sequence: int, count: int, inside: bool = True) -> Any:
+        return step, side.data(producer._replace(sequence=sequence), count, transactional=inside)
 
     yield write("not in the transaction yet", new, 0, 2)
     side.enter(new)

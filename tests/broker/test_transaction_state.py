@@ -39,17 +39,17 @@ OWN = ("partition.metadata",)
 
 def begin(on: Ground) -> Script:
     """A transactional id in each state."""
-    one = {kind: Producer(on, f"-{kind}", second=False) for kind in KINDS}
-    for producer in one.values():
+    by_kind = {kind: Producer(on, f"-{kind}", second=False) for kind in KINDS}
+    for producer in by_kind.values():
         yield from producer.init()
-    yield from one["committed"].write(b"a")
-    yield from one["committed"].end()
-    yield from one["aborted"].write(b"b")
-    yield from one["aborted"].end(committed=False)
+    yield from by_kind["committed"].write(b"a")
+    yield from by_kind["committed"].end()
+    yield from by_kind["aborted"].write(b"b")
+    yield from by_kind["aborted"].end(committed=False)
     for kind in ("open", "taken over"):
-        yield from one[kind].write(b"c", place=(on.topic, 1))
-        yield one[kind].adding_offsets()
-        yield one[kind].committing(7, 8)
+        yield from by_kind[kind].write(b"c", place=(on.topic, 1))
+        yield by_kind[kind].adding_offsets()
+        yield by_kind[kind].committing(7, 8)
     yield from known(on)
 
 
@@ -68,10 +68,10 @@ def go_on(on: Ground) -> Script:
     described = yield Producer(on, "-open", second=False).describing(compared=False)
     (state,) = described["transaction_states"]
     yield from known(on)
-    one = Producer(on, "-open", second=False)
-    one.id, one.epoch = state["producer_id"], state["producer_epoch"]
-    yield one.producing(b"d", place=(on.topic, 1), sequence=1)
-    yield from one.end()
+    producer = Producer(on, "-open", second=False)
+    producer.id, producer.epoch = state["producer_id"], state["producer_epoch"]
+    yield producer.producing(b"d", place=(on.topic, 1), sequence=1)
+    yield from producer.end()
     yield from known(on)
     for kind in KINDS:
         heir = Producer(on, f"-{kind}", second=False)
@@ -129,17 +129,17 @@ def differing_answers(ours: Host, theirs: Host, script: Any) -> list[str]:
             Side(without_epochs(left.answer), ours.facts),
             Side(without_epochs(right.answer), theirs.facts),
         )
-        found += [f"step {number}, {one}" for one in differences(right.api, *sides)]
+        found += [f"step {number}, {difference}" for difference in differences(right.api, *sides)]
     return found
 
 
 def without_epochs(answer: Any) -> Any:
     """The same but for the epochs of coordinators, which each broker raises in its own way."""
     if isinstance(answer, list):
-        return [without_epochs(one) for one in answer]
+        return [without_epochs(element) for element in answer]
     if not isinstance(answer, dict):
         return answer
-    kept = {name: without_epochs(one) for name, one in answer.items()}
+    kept = {name: without_epochs(value) for name, value in answer.items()}
     if kept.get("coordinator_epoch", -1) >= 0:
         kept["coordinator_epoch"] = "<an epoch>"
     if "control" in kept:

@@ -74,30 +74,36 @@ class Clients:
 
         eventually(found, within_s=WITHIN_S, what="there is a coordinator")
 
-    def init(self, one: str, *, goes_on: bool = False) -> None:
+    def init(self, transactional_id: str, *, goes_on: bool = False) -> None:
         """A producer begins, or goes on."""
-        values = self._own(one) if goes_on else {"transactional_id": one}
+        values = self._own(transactional_id) if goes_on else {"transactional_id": transactional_id}
         found = self._ask("InitProducerId", 4, **values, transaction_timeout_ms=50_000)
-        self.producers[one] = ProducerIdAndEpoch(found["producer_id"], found["producer_epoch"])
+        self.producers[transactional_id] = ProducerIdAndEpoch(
+            found["producer_id"], found["producer_epoch"]
+        )
 
-    def _own(self, one: str) -> dict[str, Any]:
-        return {"transactional_id": one, **self.producers[one]._asdict()}
+    def _own(self, transactional_id: str) -> dict[str, Any]:
+        return {"transactional_id": transactional_id, **self.producers[transactional_id]._asdict()}
 
-    def once(self, api: str, version: int, one: str, **values: Any) -> tuple[int, int, int]:
+    def once(
+        self, api: str, version: int, transactional_id: str, **values: Any
+    ) -> tuple[int, int, int]:
         """What a producer is answered, with its code, without another try."""
-        found = self.connection.request(api, version, **self._own(one), **values)
+        found = self.connection.request(api, version, **self._own(transactional_id), **values)
         own = found.get("producer_id", -1), found.get("producer_epoch", -1)
         return found["error_code"], *own
 
-    def _transaction(self, one: str, topics: Mapping[str, list[int]]) -> dict[str, Any]:
+    def _transaction(
+        self, transactional_id: str, topics: Mapping[str, list[int]]
+    ) -> dict[str, Any]:
         return {
-            **self._own(one),
+            **self._own(transactional_id),
             "topics": [{"name": name, "partitions": which} for name, which in topics.items()],
         }
 
-    def add(self, one: str, **topics: list[int]) -> None:
+    def add(self, transactional_id: str, **topics: list[int]) -> None:
         """As a client of the first protocol."""
-        transaction = self._transaction(one, topics)
+        transaction = self._transaction(transactional_id, topics)
         transaction["v3_and_below_transactional_id"] = transaction.pop("transactional_id")
         transaction["v3_and_below_producer_id"] = transaction.pop("producer_id")
         transaction["v3_and_below_producer_epoch"] = transaction.pop("producer_epoch")
@@ -105,27 +111,31 @@ class Clients:
         answer = self.connection.request("AddPartitionsToTxn", 3, **transaction)
         assert_added(answer["results_by_topic_v3_and_below"])
 
-    def add_newly(self, one: str, **topics: list[int]) -> None:
+    def add_newly(self, transactional_id: str, **topics: list[int]) -> None:
         """As a broker does for a client of the second."""
-        transaction = {**self._transaction(one, topics), "verify_only": False}
+        transaction = {**self._transaction(transactional_id, topics), "verify_only": False}
         answer = self.connection.request("AddPartitionsToTxn", 5, transactions=[transaction])
         assert_added(answer["results_by_transaction"][0]["topic_results"])
 
-    def end(self, one: str, *, committed: bool, version: int = 3) -> None:
+    def end(self, transactional_id: str, *, committed: bool, version: int = 3) -> None:
         """To the last marker."""
-        values = {**self._own(one), "committed": committed}
+        values = {**self._own(transactional_id), "committed": committed}
         found = self._ask("EndTxn", version, **values)
         if version >= 5:
-            self.producers[one] = ProducerIdAndEpoch(found["producer_id"], found["producer_epoch"])
+            self.producers[transactional_id] = ProducerIdAndEpoch(
+                found["producer_id"], found["producer_epoch"]
+            )
         eventually(
-            lambda: self.describe(one)["transaction_state"].startswith("Complete"),
+            lambda: self.describe(transactional_id)["transaction_state"].startswith("Complete"),
             within_s=WITHIN_S,
-            what=f"the transaction of {one} is complete",
+            what=f"the transaction of {transactional_id} is complete",
         )
 
-    def describe(self, one: str) -> dict[str, Any]:
+    def describe(self, transactional_id: str) -> dict[str, Any]:
         """What is described of an id."""
-        answer = self.connection.request("DescribeTransactions", 0, transactional_ids=[one])
+        answer = self.connection.request(
+            "DescribeTransactions", 0, transactional_ids=[transactional_id]
+        )
         (found,) = answer["transaction_states"]
         assert found["error_code"] == 0
         return dict(found)
@@ -208,7 +218,8 @@ def new_protocol_at_its_end(on: Clients) -> Iterator[tuple[int, int, int]]:
 
 
 WORN: Final = {
-    one: ProducerIdAndEpoch(900_000 + at, EPOCH_GIVEN_MAX) for at, one in enumerate("ghijkl")
+    transactional_id: ProducerIdAndEpoch(900_000 + at, EPOCH_GIVEN_MAX)
+    for at, transactional_id in enumerate("ghijkl")
 }
 """Producers with their last epochs."""
 
@@ -224,7 +235,9 @@ class Side:
         old_protocol(clients)
         if "d" in ids:
             new_protocol(clients)
-        self.states = {one: clients.describe(one) for one in ids}
+        self.states = {
+            transactional_id: clients.describe(transactional_id) for transactional_id in ids
+        }
         broker.stop()
         self.log = broker.data_dir / "__transaction_state-0" / f"{0:020}.log"
         self.first_end = len(self.records)
@@ -235,12 +248,14 @@ class Side:
         """What producers are answered that have used up their epochs; ids by when they came."""
         empty = created(0, 50_000, 1_700_000_000_000)
         values = {
-            one: empty._replace(producer_id=own.producer_id, producer_epoch=own.producer_epoch)
-            for one, own in WORN.items()
+            transactional_id: empty._replace(
+                producer_id=own.producer_id, producer_epoch=own.producer_epoch
+            )
+            for transactional_id, own in WORN.items()
         }
         written = [
-            run_at_once(transaction_records.transaction_record(one, state, 0))
-            for one, state in values.items()
+            run_at_once(transaction_records.transaction_record(transactional_id, state, 0))
+            for transactional_id, state in values.items()
         ]
         batch = run_at_once(batch_of_pairs(written, empty.updated_ms))
         batch[:8] = self.first_end.to_bytes(8, "big")
@@ -253,7 +268,9 @@ class Side:
         if newly:
             answers += new_protocol_at_its_end(clients)
         broker.stop()
-        fresh: dict[int, str] = {own.producer_id: one for one, own in WORN.items()}
+        fresh: dict[int, str] = {
+            own.producer_id: transactional_id for transactional_id, own in WORN.items()
+        }
         return [
             (code, fresh.setdefault(known, f"P{len(fresh)}"), epoch)
             for code, known, epoch in answers
@@ -269,7 +286,7 @@ class Side:
         assert done.exit_code == 0 and not done.stderr, done.stderr
         text = "\n".join(key + in_order(payload) for key, payload in PAYLOAD.findall(done.text))
         known: dict[str, int] = {}
-        text = PRODUCER_ID.sub(lambda one: f"P{known.setdefault(one[0], len(known))}", text)
+        text = PRODUCER_ID.sub(lambda match: f"P{known.setdefault(match[0], len(known))}", text)
         return TIME.sub("<time>", text).splitlines()
 
 
@@ -279,7 +296,7 @@ def in_order(payload: str) -> str:
     for topic in value["data"].get("transactionPartitions") or ():
         topic["partitionIds"].sort()
     if value["data"].get("transactionPartitions"):
-        value["data"]["transactionPartitions"].sort(key=lambda one: one["topic"])
+        value["data"]["transactionPartitions"].sort(key=lambda entry: entry["topic"])
     return json.dumps(value, separators=(",", ":"))
 
 
@@ -298,7 +315,7 @@ def sides(
     home: Path = tmp_path_factory.mktemp("transaction-topic")
     kavka = Kavka(home / "kavka", {**SETTINGS, "kavka.transaction.version": feature})
     kafka = apache(home / "kafka", SETTINGS)
-    with both_sides(kavka, kafka, lambda one: Side(one, ids)) as sides:
+    with both_sides(kavka, kafka, lambda broker: Side(broker, ids)) as sides:
         yield sides
 
 
@@ -320,9 +337,9 @@ def test_the_log_of_apache_kafka_has_the_states_that_it_answered(sides: tuple[Si
     _, kafka = sides
     shard = TransactionKit().shard
     written = [record for record in kafka.records if record.offset < kafka.first_end]
-    shard.replay(*zip(*((one.key or b"", one.value) for one in written), strict=True))
-    for one, state in kafka.states.items():
-        found = run_at_once(described(known(shard.state, one)))
+    shard.replay(*zip(*((record.key or b"", record.value) for record in written), strict=True))
+    for transactional_id, state in kafka.states.items():
+        found = run_at_once(described(known(shard.state, transactional_id)))
         topics = {topic["topic"]: sorted(topic["partitions"]) for topic in state["topics"]}
         assert (found.state, found.producer_id, found.producer_epoch) == (
             state["transaction_state"],
@@ -343,11 +360,11 @@ def test_its_records_are_written_again_to_the_byte(sides: tuple[Side, Side]) -> 
     for record in kafka.records:
         assert record.key is not None and record.value is not None
         transactional_id = transaction_records.decode_key(record.key)
-        one = run_at_once(transaction_records.decode(record.value))
-        assert transactional_id is not None and one is not None
+        state = run_at_once(transaction_records.decode(record.value))
+        assert transactional_id is not None and state is not None
         assert transaction_records.encode_key(transactional_id) == record.key
-        written = run_at_once(transaction_records.encode(one, record.value[1]))
+        written = run_at_once(transaction_records.encode(state, record.value[1]))
         assert sorted(written) == sorted(record.value)
-        seen += len(one.partitions) < 2 and written == record.value
-        assert len(one.partitions) > 1 or written == record.value
+        seen += len(state.partitions) < 2 and written == record.value
+        assert len(state.partitions) > 1 or written == record.value
     assert seen >= 8

@@ -137,7 +137,10 @@ def open_transactions(broker: BrokerProcess) -> list[int]:
     """How many each partition has: an end is answered before its markers are written."""
     with RawConnection(HOST, broker.port) as connection:
         described = [producers(connection, partition) for partition in range(PARTITIONS)]
-    return [sum(one["current_txn_start_offset"] >= 0 for one in each) for each in described]
+    return [
+        sum(producer["current_txn_start_offset"] >= 0 for producer in active)
+        for active in described
+    ]
 
 
 def observe(broker: BrokerProcess) -> Iterator[tuple[str, Any]]:
@@ -182,7 +185,7 @@ def consumed(broker: BrokerProcess, isolation: str, size: int) -> dict[int, list
             for batch in consumer.poll(timeout_ms=100).values():
                 for message in batch:
                     found[message.partition].append((message.offset, message.value))
-            return all(consumer.position(one) >= ends[one] for one in partitions)
+            return all(consumer.position(partition) >= ends[partition] for partition in partitions)
 
         eventually(at_end, within_s=FLUSH_S, what=f"a reader gets to {ends}")
     return found
@@ -199,7 +202,9 @@ def fetch(
     if found["aborted_transactions"]:
         end = end_of(found["records"])
         described = found["aborted_transactions"]
-        found["aborted_transactions"] = [one for one in described if one["first_offset"] < end]
+        found["aborted_transactions"] = [
+            transaction for transaction in described if transaction["first_offset"] < end
+        ]
     return found
 
 
@@ -220,7 +225,7 @@ def producers(connection: RawConnection, partition: int) -> list[dict[str, Any]]
     )
     found = answer["topics"][0]["partitions"][0]
     assert found["error_code"] == 0, found
-    return sorted(found["active_producers"], key=lambda one: str(one["producer_id"]))
+    return sorted(found["active_producers"], key=lambda producer: str(producer["producer_id"]))
 
 
 def hand_over(theirs: BrokerProcess, ours: BrokerProcess, *, clean: bool) -> None:
@@ -313,8 +318,8 @@ def test_fetches_are_answered_as_by_apache_kafka(
         hand_over(theirs, ours, clean=clean)
         found = dict(observe(ours))
         assert found.keys() == expected.keys()
-        for what in expected:
-            assert found[what] == expected[what], what
+        for observation in expected:
+            assert found[observation] == expected[observation], observation
         ours.stop()
         assert contents(ours.data_dir, ".txnindex") == indexes
         if not clean:

@@ -55,9 +55,11 @@ class Graveyard:
 
     def start(self, name: str, more: Mapping[str, str] = MappingProxyType({})) -> Instance:
         """An instance, all with the same transactional id."""
-        one = Instance(self.client, self.broker.bootstrap, "id", name, self.story, self.home, more)
-        self.stack.callback(one.close)
-        return one
+        instance = Instance(
+            self.client, self.broker.bootstrap, "id", name, self.story, self.home, more
+        )
+        self.stack.callback(instance.close)
+        return instance
 
     def asleep(self, settings: Mapping[str, str]) -> Instance:
         """One that has written a batch and not committed it, and is stopped."""
@@ -78,31 +80,31 @@ class Graveyard:
         assert of_zombie(self.read("read_uncommitted")) == before
         return end
 
-    def await_work(self, one: Instance) -> None:
+    def await_work(self, instance: Instance) -> None:
         """Wait until an instance has done all there is to do, and ends."""
-        wanted = sum(COUNTS.values())
+        count = sum(COUNTS.values())
         eventually(
-            lambda: len(self.read("read_committed")) >= wanted,
+            lambda: len(self.read("read_committed")) >= count,
             within_s=WITHIN_S,
-            what=f"{wanted} records in the output",
-            detail=one.tail,
+            what=f"{count} records in the output",
+            detail=instance.tail,
         )
-        assert one.finish() == 0, one.tail()
+        assert instance.finish() == 0, instance.tail()
 
-    def await_report(self, one: Instance, *whats: str) -> str:
+    def await_report(self, instance: Instance, *kinds: str) -> str:
         """Wait until an instance reports something; what."""
         found = eventually(
-            lambda: one.reported(*whats),
+            lambda: instance.reported(*kinds),
             within_s=WITHIN_S,
-            what=f"{whats} reported",
-            detail=one.tail,
+            what=f"{kinds} reported",
+            detail=instance.tail,
         )
         return found[0].what
 
     def read(self, isolation: str) -> list[tuple[int, int, bytes]]:
         """What is to be seen of the output."""
         got = self._got(isolation)
-        return [(at, *one) for at, records in got.items() for one in records]
+        return [(at, *record) for at, records in got.items() for record in records]
 
     def check(self) -> None:
         """All is there, once, and nothing of what the zombie slept on."""
@@ -119,7 +121,7 @@ class Graveyard:
 
 def of_zombie(records: list[tuple[int, int, bytes]]) -> list[tuple[int, int, bytes]]:
     """Those of the attempt in which it slept."""
-    return [one for one in records if judge.parse(one[2]).attempt == ASLEEP]
+    return [record for record in records if judge.parse(record[2]).attempt == ASLEEP]
 
 
 @pytest.fixture(params=WHO, ids=lambda client: client.name)

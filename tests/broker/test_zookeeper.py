@@ -154,8 +154,8 @@ def test_every_write_takes_effect_once_though_connections_are_lost(
         proxy.cut_share = 0.0
         observer = await open_at(zookeeper + root)
         await counters.check(observer)
-        for one in (session, observer):
-            await one.close()
+        for client in (session, observer):
+            await client.close()
         await proxy.stop()
 
     asyncio.run(run())
@@ -194,9 +194,9 @@ def test_a_watch_fires_for_what_happened_while_there_was_no_connection(zookeeper
         }
         await other.delete("/same")
         await session.exists("/same")
-        assert [e.kind for e in events if e.path == "/same"] == [WatchKind.DELETED]
-        for one in (session, other):
-            await one.close()
+        assert [event.kind for event in events if event.path == "/same"] == [WatchKind.DELETED]
+        for client in (session, other):
+            await client.close()
         await proxy.stop()
 
     asyncio.run(run())

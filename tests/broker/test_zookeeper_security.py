@@ -99,8 +99,8 @@ def check_acls(port: int, root: str, owner: str, *more: str) -> None:
     client = operator(port)
     try:
         acls = all_acls(client)
-        wanted = {path: expected(path, root, owner) for path in acls}
-        assert acls == wanted
+        expected_acls = {path: expected(path, root, owner) for path in acls}
+        assert acls == expected_acls
         there = ("/brokers/topics/t/partitions/0/state", "/kavka/log_dirs", *more)
         assert {f"{root}{path}" for path in there} <= set(acls)
     finally:
@@ -139,7 +139,7 @@ async def owned_by_user(service: SaslZooKeeper, directory: Path) -> None:
     ]
     try:
         await serve(brokers)
-        assert [one.broker.settings.broker_id for one in brokers] == [1001, 1002]
+        assert [member.broker.settings.broker_id for member in brokers] == [1001, 1002]
         await in_thread(check_acls, service.port, "/a/b", f"sasl:{USER}", "/controller")
         await in_thread(check_strangers, service.port, "/a/b")
     finally:

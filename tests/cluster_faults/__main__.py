@@ -32,11 +32,11 @@ def main() -> int:
         only -= schedule.DURABLE_ONLY
     if not only <= set(schedule.KINDS) or not only:
         parser.error(f"--only knows {', '.join(schedule.KINDS)}")
-    faults = (one for one in schedule.draw(seed, PARTITIONS) if one.kind in only)
+    faults = (fault for fault in schedule.draw(seed, PARTITIONS) if fault.kind in only)
     home = Path(tempfile.mkdtemp(prefix="cluster-faults-"))
     found = run(home, faults, rate=given.rate, seconds=given.seconds, durable=durable)
-    for one in found[:SHOWN]:
-        print(one)
+    for violation in found[:SHOWN]:
+        print(violation)
     print(f"SEED={seed}: {len(found)} violations; what the brokers printed is in {home}")
     return 1 if found else 0
 

@@ -80,9 +80,9 @@ class BrokenFs(OsFs):
     def __reduce__(self) -> tuple[object, tuple[str, str]]:  # type: ignore[override]
         return broken_fs, (self._control.path, self.notes.path)
 
-    def check(self, what: int, path: str) -> None:
+    def check(self, operation: int, path: str) -> None:
         """Fail, if that is what fails."""
-        if self._control.failing == what:
+        if self._control.failing == operation:
             raise OSError(errno.EIO, os.strerror(errno.EIO), path)
 
     def wait(self) -> None:

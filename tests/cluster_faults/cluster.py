@@ -213,10 +213,11 @@ class FaultyCluster:
         metadata = self._admin.list_topics(timeout=WITHIN_S)
         found = [f"{len(metadata.brokers)} brokers"] if len(metadata.brokers) < BROKERS else []
         return found + [
-            f"{topic}-{index}: leader {one.leader}, in sync {one.isrs} of {one.replicas}"
+            f"{topic}-{index}: leader {partition.leader}, "
+            f"in sync {partition.isrs} of {partition.replicas}"
             for topic, described in metadata.topics.items()
-            for index, one in described.partitions.items()
-            if len(one.isrs) < len(one.replicas) or one.leader < 0
+            for index, partition in described.partitions.items()
+            if len(partition.isrs) < len(partition.replicas) or partition.leader < 0
         ]
 
     def replicas(self, topic: str, partition: int) -> list[int]:
@@ -238,8 +239,8 @@ class FaultyCluster:
         return [
             f"{topic}-{index}"
             for topic, described in self._admin.list_topics(timeout=WITHIN_S).topics.items()
-            for index, one in described.partitions.items()
-            if number in one.isrs
+            for index, partition in described.partitions.items()
+            if number in partition.isrs
         ]
 
     def await_in_sync(self) -> None:
@@ -286,7 +287,9 @@ class FaultyCluster:
 
     def tail(self) -> str:
         """The last that each has printed."""
-        return "\n".join(f"--- {one.home.name}\n{one.tail()}" for one in self.members.values())
+        return "\n".join(
+            f"--- {member.home.name}\n{member.tail()}" for member in self.members.values()
+        )
 
     def tracebacks(self) -> list[str]:
         """Errors that a broker did not expect, in any of its lives."""

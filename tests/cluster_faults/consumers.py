@@ -49,14 +49,14 @@ class Consumers:
 
     def finish(self, ends: dict[Place, int]) -> list[str]:
         """All before the `ends` is processed, and the members leave; what is violated."""
-        wanted = {f"{topic}/{index}": end for (topic, index), end in ends.items()}
-        found = [f"I11 gave up: {one.member}: {one.why}" for one in self.story.of("failed")]
+        expected = {f"{topic}/{index}": end for (topic, index), end in ends.items()}
+        found = [f"I11 gave up: {event.member}: {event.why}" for event in self.story.of("failed")]
         for group, host in self._hosts.items():
-            self._await_all(group, host, wanted)
+            self._await_all(group, host, expected)
             host.finish()
-            found += [f"I7 {one}" for one in self.story.groups[group].complaints]
+            found += [f"I7 {complaint}" for complaint in self.story.groups[group].complaints]
         late = given_up(self.story.of("refused"))
-        return [*found, *(f"I7 {one}" for one in went_back(self._stored(), late))]
+        return [*found, *(f"I7 {violation}" for violation in went_back(self._stored(), late))]
 
     def _stored(self) -> Iterator[tuple[str, str, int]]:
         """The groups' commits, as they are stored."""
@@ -65,17 +65,21 @@ class Consumers:
         for reading in read_all(self._bootstrap, places, name="reader of commits").values():
             for _, value, key in reading.records:
                 if key is not None and value is not None:
-                    yield from (one for one in commit_of(key, value) if one[0] in self._hosts)
+                    yield from (
+                        commit for commit in commit_of(key, value) if commit[0] in self._hosts
+                    )
 
-    def _await_all(self, group: str, host: Host, wanted: dict[str, int]) -> None:
+    def _await_all(self, group: str, host: Host, expected: dict[str, int]) -> None:
         eventually(
-            lambda: self.story.ask(group, processes(wanted)),
+            lambda: self.story.ask(group, processes(expected)),
             within_s=WITHIN_S,
             what=f"group {group} has processed everything",
             detail=host.tail,
         )
         eventually(
-            lambda: self.story.ask(group, lambda one: shared(one, wanted, host.members)),
+            lambda: self.story.ask(
+                group, lambda progress: shared(progress, expected, host.members)
+            ),
             within_s=WITHIN_S,
             what=f"group {group} has one owner for each partition",
             detail=host.tail,

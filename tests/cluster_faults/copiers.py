@@ -104,19 +104,21 @@ class Copiers:
     def _supervise(self) -> None:
         """One that gave up is started again."""
         while not self._stopping.wait(SUPERVISED_S):
-            for slot, one in enumerate(self._instances):
-                if not one.runs:
-                    one.close()
-                    end = one.end()
-                    self.ended.append(f"{one.name} {end.what}: {end.why}" if end else one.errors())
-                    self._instances[slot] = self._start(one.transactional_id)
+            for slot, instance in enumerate(self._instances):
+                if not instance.runs:
+                    instance.close()
+                    end = instance.end()
+                    self.ended.append(
+                        f"{instance.name} {end.what}: {end.why}" if end else instance.errors()
+                    )
+                    self._instances[slot] = self._start(instance.transactional_id)
 
     def close(self) -> None:
         """End all in any way."""
         self._stopping.set()
         self._supervisor.join(WITHIN_S)
-        for one in self._instances:
-            one.close()
+        for instance in self._instances:
+            instance.close()
 
     def finish(self) -> list[str]:
         """All of the input is copied; what is violated."""
@@ -130,8 +132,8 @@ class Copiers:
         )
         self._stopping.set()
         self._supervisor.join(WITHIN_S)
-        for one in self._instances:
-            one.finish()
+        for instance in self._instances:
+            instance.finish()
         readers.await_stable(self._bootstrap, TARGET, PARTITIONS, WITHIN_S)
         self._reader.finish()
         reports = self.story.reports()
@@ -141,5 +143,7 @@ class Copiers:
         found += judge.broken_promises(visible, reports)
         found += judge.not_for_all(visible, everything)
         found += judge.differing(visible, self._reader.got, "read in the end, and live")
-        found += [f"{one.instance} {one.why}" for one in reports if one.why.startswith(HANGS)]
-        return [*(f"I9 {one}" for one in found), *self._feeder.failures]
+        found += [
+            f"{report.instance} {report.why}" for report in reports if report.why.startswith(HANGS)
+        ]
+        return [*(f"I9 {violation}" for violation in found), *self._feeder.failures]

@@ -126,7 +126,7 @@ class Faults:
     def _ways_of_clients(self, fault: Fault) -> list[Way]:
         """From one half of the clients, or from both, to the victim."""
         victim = self._victim(fault).name
-        halves = fault.chance.choice([CLIENTS, *((one,) for one in CLIENTS)])
+        halves = fault.chance.choice([CLIENTS, *((half,) for half in CLIENTS)])
         return [(half, victim) for half in halves]
 
     def _cut_clients(self, fault: Fault) -> None:
@@ -274,7 +274,7 @@ class Faults:
     def _slow_follower(self, fault: Fault) -> None:
         leader = self._cluster.leader(self._topic, fault.partition)
         victim = self._other(leader, fault)
-        others = [one.name for one in self._cluster.members.values() if one is not victim]
+        others = [member.name for member in self._cluster.members.values() if member is not victim]
         ways = [(victim.name, other) for other in others]
         self._cluster.network.slow(DELAY_S, *ways, *_back(ways))
         until = time.monotonic() + 2 * fault.lasts * SESSION_S

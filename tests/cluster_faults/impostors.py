@@ -88,14 +88,14 @@ def accepted(asks: Asks, stale: TransactionalProducer, partition: int) -> Iterat
         "Produce": stale.write(partition, [b"of a zombie, after"]),
         "EndTxn": stale.end(commit=True),
     }
-    for what, script in scripts.items():
-        if what == "AddPartitionsToTxn" and stale.protocol == 2:
+    for api, script in scripts.items():
+        if api == "AddPartitionsToTxn" and stale.protocol == 2:
             continue
         try:
             play(asks, script)
         except Refused:
             continue
-        yield f"I4 zombie: {what} with a stale epoch was accepted"
+        yield f"I4 zombie: {api} with a stale epoch was accepted"
 
 
 def never_syncs(cluster: FaultyCluster, group: str, topic: str) -> str:
@@ -110,7 +110,9 @@ def never_syncs(cluster: FaultyCluster, group: str, topic: str) -> str:
         "member_id": "",
         "group_instance_id": None,
         "protocol_type": "consumer",
-        "protocols": [{"name": one, "metadata": metadata} for one in ("range", "roundrobin")],
+        "protocols": [
+            {"name": assignor, "metadata": metadata} for assignor in ("range", "roundrobin")
+        ],
     }
     with RawConnection(HOST, port) as connection:
         first = connection.request("JoinGroup", JOIN_VERSION, **values)

@@ -126,7 +126,7 @@ class Ledger:
                     "are there"
                 )
             before = sum(self._settled_balances.values())
-            self._settled_balances |= {one.account: one.balance for one in entries}
+            self._settled_balances |= {entry.account: entry.balance for entry in entries}
             total = sum(self._settled_balances.values())
             if total not in (TOTAL, before):  # reported once, and not with each transfer after that
                 self.violations.append(

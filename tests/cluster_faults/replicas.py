@@ -74,15 +74,15 @@ def _too_short(place: Place, held: Mapping[str, Replica]) -> Iterator[str]:
 
 def _differing(place: Place, held: Mapping[str, Replica], *, is_compacted: bool) -> Iterator[str]:
     end = min(replica.end for replica in held.values())
-    (first, one), *others = held.items()
-    wanted = {batch.base_offset: batch for batch in one.batches if batch.next_offset <= end}
+    (first, replica), *others = held.items()
+    here = {batch.base_offset: batch for batch in replica.batches if batch.next_offset <= end}
     for second, other in others:
         there = {batch.base_offset: batch for batch in other.batches if batch.next_offset <= end}
-        if not is_compacted and wanted.keys() != there.keys():
-            at = min(wanted.keys() ^ there.keys())
+        if not is_compacted and here.keys() != there.keys():
+            at = min(here.keys() ^ there.keys())
             yield f"I8 replica divergence: only one of {first} and {second} has {place} {at}"
-        for offset in sorted(wanted.keys() & there.keys()):
-            mine, theirs = wanted[offset], there[offset]
+        for offset in sorted(here.keys() & there.keys()):
+            mine, theirs = here[offset], there[offset]
             same = mine.epoch == theirs.epoch if is_compacted else mine.data == theirs.data
             if not same:
                 yield f"I8 replica divergence: {place} {offset} differs on {first} and {second}"

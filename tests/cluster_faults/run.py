@@ -24,8 +24,8 @@ def run(
     copiers.CLIENT.start()  # what it needs is installed before time is taken
     began = time.monotonic()
 
-    def say(what: str) -> None:
-        print(f"{time.monotonic() - began:7.1f} s  {what}", flush=True)
+    def say(line: str) -> None:
+        print(f"{time.monotonic() - began:7.1f} s  {line}", flush=True)
 
     with FaultyCluster(home, durable=durable) as cluster, Workload(cluster, home, rate) as workload:
         strikes = Faults(cluster, PLAIN, workload.reborn)
@@ -44,17 +44,17 @@ def run(
             workload.await_progress()
             say(f"all is well; {workload.progress()}")
         found = [*strikes.violations, *workload.finish()]
-        for one in workload.given_up()[:SHOWN_GIVEN_UP]:
-            say(f"given up {one}")
+        for reason in workload.given_up()[:SHOWN_GIVEN_UP]:
+            say(f"given up {reason}")
         say("the clients have ended")
         cluster.await_in_sync()
         cluster.stop()
         say("the brokers have ended")
-        replicas = {one.name: stored(one.data_dir) for one in cluster.members.values()}
+        replicas = {member.name: stored(member.data_dir) for member in cluster.members.values()}
         found += diverging(replicas, WITH_COMPACTION)
-        found += [f"the network failed: {one}" for one in cluster.network.failures]
-        for one in strikes.skipped:
-            say(f"skipped {one}")
-        found += [f"a traceback in {one}" for one in cluster.tracebacks()]
+        found += [f"the network failed: {failure}" for failure in cluster.network.failures]
+        for reason in strikes.skipped:
+            say(f"skipped {reason}")
+        found += [f"a traceback in {traceback}" for traceback in cluster.tracebacks()]
         say(f"{len(found)} violations")
     return found

@@ -21,7 +21,7 @@ def history() -> History:
 def left(*numbers: int) -> list[str]:
     """What is violated if these are left."""
     made = history()
-    seen = [Seen(one, b"p:%d:" % one, made.keys[b"p:%d:" % one]) for one in numbers]
+    seen = [Seen(number, b"p:%d:" % number, made.keys[b"p:%d:" % number]) for number in numbers]
     return list(lost_last_values(made, Reading("r", PLACE, False, seen, 5)))
 
 

@@ -30,8 +30,8 @@ def directory(home: Path) -> Path:
 
 
 def contents(data: Path) -> dict[str, bytes]:
-    files = (one for one in data.rglob("*") if one.is_file())
-    return {str(one.relative_to(data)): one.read_bytes() for one in files}
+    files = (path for path in data.rglob("*") if path.is_file())
+    return {str(file.relative_to(data)): file.read_bytes() for file in files}
 
 
 @pytest.mark.parametrize("kind", OF_SEGMENTS.values(), ids=list(OF_SEGMENTS))
@@ -58,7 +58,7 @@ def test_nothing_else_is_touched(tmp_path: Path) -> None:
         last = data / "t-0" / "00000000000000000007.log"
         done = damage(data, {last.stat().st_ino: SYNCED}, random.Random(seed))
         after = contents(data)
-        kinds |= {one.split()[0] for one in done}
+        kinds |= {line.split()[0] for line in done}
         assert after["t-0/00000000000000000000.log"] == CONTENT
         assert after["t-0/00000000000000000007.log"][:SYNCED] == CONTENT[:SYNCED]
         if RECOVERY_POINTS in after:
@@ -77,7 +77,7 @@ def test_a_segment_that_is_synced_is_left_alone(tmp_path: Path) -> None:
 
 def test_a_seed_does_the_same_again(tmp_path: Path) -> None:
     for seed in SEEDS:
-        one, other = directory(tmp_path), directory(tmp_path)
-        done = [damage(data, {}, random.Random(seed)) for data in (one, other)]
+        first, second = directory(tmp_path), directory(tmp_path)
+        done = [damage(data, {}, random.Random(seed)) for data in (first, second)]
         assert done[0] == done[1]
-        assert contents(one) == contents(other)
+        assert contents(first) == contents(second)

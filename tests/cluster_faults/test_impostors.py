@@ -34,7 +34,7 @@ class Broker:
 def found(broker: Broker, protocol: int) -> list[str]:
     """What a stale producer could do."""
     stale = TransactionalProducer("zombie", protocol, "t", now=Producer(1, 0, 0))
-    return [one.split()[2] for one in accepted(broker, stale, 0)]
+    return [line.split()[2] for line in accepted(broker, stale, 0)]
 
 
 @pytest.mark.parametrize("protocol", [1, 2])
@@ -44,9 +44,9 @@ def test_one_that_refuses_everything_is_well(code: ErrorCode, protocol: int) -> 
 
 
 @pytest.mark.parametrize("protocol", [1, 2])
-@pytest.mark.parametrize("what", ["Produce", "EndTxn"])
-def test_one_that_lets_it_do_something(what: str, protocol: int) -> None:
-    assert found(Broker(FENCED[0], what), protocol) == [what]
+@pytest.mark.parametrize("api", ["Produce", "EndTxn"])
+def test_one_that_lets_it_do_something(api: str, protocol: int) -> None:
+    assert found(Broker(FENCED[0], api), protocol) == [api]
 
 
 def test_one_that_lets_it_begin() -> None:

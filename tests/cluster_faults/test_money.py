@@ -22,8 +22,8 @@ SECOND = [Entry(3, 2, 1, -5, OPENED_WITH + 5), Entry(3, 2, 2, 5, OPENED_WITH + 5
 def read(*entries: Entry, settled: int = 3) -> list[str]:
     """What is violated where these are read, and these are known to have ended."""
     ledger = Ledger()
-    for offset, one in enumerate(entries):
-        ledger.take(one.account % PARTITIONS, offset, one.value())
+    for offset, entry in enumerate(entries):
+        ledger.take(entry.account % PARTITIONS, offset, entry.value())
     ledger.settle(settled)
     assert ledger.last == entries[-1].transfer
     return ledger.violations
@@ -37,7 +37,7 @@ def test_an_entry_is_read_as_it_was_written() -> None:
 
 
 def test_transfers_are_well() -> None:
-    assert sum(one.balance for one in OPENING) == TOTAL
+    assert sum(entry.balance for entry in OPENING) == TOTAL
     assert read(*OPENING, *FIRST, *SECOND) == []
 
 
@@ -48,8 +48,8 @@ def test_of_one_that_has_not_ended_a_part_may_be_there() -> None:
 def test_what_is_whole_is_in_every_partition_as_far_as_the_next() -> None:
     ledger = Ledger()
     whole = []
-    for offset, one in enumerate((*OPENING, *FIRST, *SECOND)):
-        ledger.take(one.account % PARTITIONS, offset, one.value())
+    for offset, entry in enumerate((*OPENING, *FIRST, *SECOND)):
+        ledger.take(entry.account % PARTITIONS, offset, entry.value())
         whole.append(ledger.whole)
     assert whole == [-1, -1, 0, 0, 0, 0, 0, 0, 0, 1]
     assert ledger.has_begun(2) and not ledger.has_begun(3)
@@ -57,7 +57,7 @@ def test_what_is_whole_is_in_every_partition_as_far_as_the_next() -> None:
 
 def test_nothing_is_transferred() -> None:
     nothing = [Entry(4, PARTITIONS, ACCOUNTS + at, 0, 0) for at in range(PARTITIONS)]
-    assert {one.account % PARTITIONS for one in nothing} == set(range(PARTITIONS))
+    assert {entry.account % PARTITIONS for entry in nothing} == set(range(PARTITIONS))
     assert read(*OPENING, *nothing, settled=4) == []
 
 
@@ -92,18 +92,20 @@ def test_money_comes_from_nowhere() -> None:
 
 def test_an_entry_is_there_twice() -> None:
     found = read(*OPENING, *FIRST, FIRST[1], settled=2)
-    assert [one.split(":")[0] for one in found] == ["I9 balance", "I4 part"]
+    assert [violation.split(":")[0] for violation in found] == ["I9 balance", "I4 part"]
 
 
 def test_transfers_in_another_order() -> None:
     found = read(*OPENING, *SECOND, *FIRST[::-1], FIRST[0]._replace(transfer=3))
-    assert any(one.startswith("I5 inversion: money/1@8: transfer 2 after 3") for one in found)
+    assert any(
+        violation.startswith("I5 inversion: money/1@8: transfer 2 after 3") for violation in found
+    )
 
 
 def test_a_transfer_that_comes_when_it_should_have_been_there() -> None:
     ledger = Ledger()
-    for offset, one in enumerate((*OPENING, *FIRST)):
-        ledger.take(one.account % PARTITIONS, offset, one.value())
+    for offset, entry in enumerate((*OPENING, *FIRST)):
+        ledger.take(entry.account % PARTITIONS, offset, entry.value())
     ledger.settle(3)
     ledger.take(1, 8, SECOND[0].value())
     assert ledger.violations == ["I4 late: money/1@8: transfer 3, read after 3"]

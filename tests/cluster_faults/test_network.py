@@ -44,8 +44,8 @@ class Echo:
         self._listener.close()
         self._listener = None
         while self._open:
-            with closing(self._open.pop()) as one, suppress(OSError):  # it may have ended already
-                one.shutdown(socket.SHUT_RDWR)
+            with closing(self._open.pop()) as peer, suppress(OSError):  # it may have ended already
+                peer.shutdown(socket.SHUT_RDWR)
 
     def lost_one(self) -> bool:
         """Whether a connection has ended."""
@@ -54,16 +54,16 @@ class Echo:
     def _serve(self, listener: socket.socket) -> None:
         while True:
             try:
-                one, _ = listener.accept()
+                peer, _ = listener.accept()
             except OSError:
                 return
-            self._open.append(one)
-            threading.Thread(target=self._echo, args=[one], daemon=True).start()
+            self._open.append(peer)
+            threading.Thread(target=self._echo, args=[peer], daemon=True).start()
 
-    def _echo(self, one: socket.socket) -> None:
+    def _echo(self, peer: socket.socket) -> None:
         try:
-            while data := one.recv(1000):
-                one.sendall(data)
+            while data := peer.recv(1000):
+                peer.sendall(data)
         except OSError:
             return
         finally:
@@ -104,13 +104,13 @@ def connect(port: int) -> socket.socket:
     return eventually(connected, within_s=WITHIN_S, what="the proxy listens")
 
 
-def answered(one: socket.socket, sent: bytes, within_s: float) -> bool:
+def answered(client: socket.socket, sent: bytes, within_s: float) -> bool:
     """Whether what was sent comes back."""
-    one.settimeout(within_s)
+    client.settimeout(within_s)
     got = b""
     try:
         while len(got) < len(sent):
-            data = one.recv(len(sent) - len(got))
+            data = client.recv(len(sent) - len(got))
             if not data:
                 return False
             got += data
@@ -124,32 +124,32 @@ def test_a_cut_way_holds_back_until_it_heals(
     network: Network, echo: Echo, way: tuple[str, str]
 ) -> None:
     port = network.to_broker("2", echo.port)
-    with connect(port) as one, connect(port) as other:
-        for client, client_id in ((one, "1"), (other, "3")):
+    with connect(port) as first, connect(port) as second:
+        for client, client_id in ((first, "1"), (second, "3")):
             client.sendall(frame(client_id))
             assert answered(client, frame(client_id), WITHIN_S)
         network.cut(way)
-        one.sendall(b"held back")
-        other.sendall(b"passed on")
-        assert answered(other, b"passed on", WITHIN_S)
-        assert not answered(one, b"held back", SILENT_S)
+        first.sendall(b"held back")
+        second.sendall(b"passed on")
+        assert answered(second, b"passed on", WITHIN_S)
+        assert not answered(first, b"held back", SILENT_S)
         network.heal()
-        assert answered(one, b"held back", WITHIN_S)
+        assert answered(first, b"held back", WITHIN_S)
 
 
 def test_what_never_arrives_ends_the_connection(network: Network, echo: Echo) -> None:
     port = network.to_broker("2", echo.port)
-    with connect(port) as one, connect(port) as other:
-        for client, client_id in ((one, "1"), (other, "3")):
+    with connect(port) as first, connect(port) as second:
+        for client, client_id in ((first, "1"), (second, "3")):
             client.sendall(frame(client_id))
             assert answered(client, frame(client_id), WITHIN_S)
         network.cut(("1", "2"), ("2", "1"))
         network.heal(late=False)
-        one.settimeout(WITHIN_S)
+        first.settimeout(WITHIN_S)
         with pytest.raises(ConnectionResetError):
-            one.recv(1)
-        other.sendall(b"there")
-        assert answered(other, b"there", WITHIN_S)
+            first.recv(1)
+        second.sendall(b"there")
+        assert answered(second, b"there", WITHIN_S)
 
 
 IDS = [next(str(n) for n in range(100) if half_of(str(n)) == half) for half in CLIENTS]
@@ -158,17 +158,17 @@ IDS = [next(str(n) for n in range(100) if half_of(str(n)) == half) for half in C
 
 def test_a_half_of_the_clients_is_cut(network: Network, echo: Echo) -> None:
     port = network.to_clients("2", echo.port)
-    with connect(port) as one, connect(port) as other:
-        for client, client_id in zip((one, other), IDS, strict=True):
+    with connect(port) as first, connect(port) as second:
+        for client, client_id in zip((first, second), IDS, strict=True):
             client.sendall(frame(client_id))
             assert answered(client, frame(client_id), WITHIN_S)
         network.cut((CLIENTS[0], "2"))
-        one.sendall(frame("held back"))
-        other.sendall(frame("passed on"))
-        assert answered(other, frame("passed on"), WITHIN_S)
-        assert not answered(one, frame("held back"), SILENT_S)
+        first.sendall(frame("held back"))
+        second.sendall(frame("passed on"))
+        assert answered(second, frame("passed on"), WITHIN_S)
+        assert not answered(first, frame("held back"), SILENT_S)
         network.heal()
-        assert answered(one, frame("held back"), WITHIN_S)
+        assert answered(first, frame("held back"), WITHIN_S)
 
 
 def test_a_client_may_have_no_id(network: Network, echo: Echo) -> None:

@@ -35,7 +35,7 @@ class Machine:
     def cut(self, seed: int = 0) -> dict[str, bytes]:
         """The power; what is left of each file, without zeros at its end."""
         cut(self.data, self.notes, random.Random(seed))
-        return {one.name: one.read_bytes().rstrip(b"\0") for one in self.data.iterdir()}
+        return {file.name: file.read_bytes().rstrip(b"\0") for file in self.data.iterdir()}
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ def violations(*offsets: int, dense: bool = True) -> list[str]:
     reader = LiveReader(NOWHERE, [PLACE], history, name="r", dense=dense)
     for offset in offsets:
         reader.take(Message(offset))
-    assert [one.offset for one in reader.readings[PLACE].records] == list(offsets)
+    assert [record.offset for record in reader.readings[PLACE].records] == list(offsets)
     return history.violations
 
 

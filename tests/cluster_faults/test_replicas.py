@@ -17,9 +17,9 @@ WELL = Replica(
 )
 
 
-def found(one: Replica, other: Replica, compacted: frozenset[str] = NONE) -> list[str]:
+def found(first: Replica, second: Replica, compacted: frozenset[str] = NONE) -> list[str]:
     """What differs between two brokers' replicas."""
-    return diverging({"1": {PLACE: one}, "2": {PLACE: other}}, compacted)
+    return diverging({"1": {PLACE: first}, "2": {PLACE: second}}, compacted)
 
 
 def with_batch(at: int, changed: StoredBatch) -> Replica:
@@ -84,4 +84,4 @@ def test_files_are_read(tmp_path: Path) -> None:
     assert stored(tmp_path).keys() == {("a-b", 3)}
     assert replica.high_watermark == replica.end == 2
     assert replica.epochs == {7: 0}
-    assert [one.data for one in replica.batches] == [data]
+    assert [stored_batch.data for stored_batch in replica.batches] == [data]

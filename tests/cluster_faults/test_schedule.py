@@ -37,17 +37,17 @@ def test_each_kind_comes_before_any_comes_again(seed: int) -> None:
     faults = draw(seed, PARTITIONS)
     for _ in range(3):
         turn = list(islice(faults, len(KINDS)))
-        assert sorted(one.kind for one in turn) == sorted(KINDS)
-        assert {one.victim for one in turn} == set(ROLES)
-        for one in turn:
-            assert 0 <= one.partition < PARTITIONS
-            assert SESSION_SHARES[0] <= one.lasts <= SESSION_SHARES[1]
+        assert sorted(each.kind for each in turn) == sorted(KINDS)
+        assert {each.victim for each in turn} == set(ROLES)
+        for fault in turn:
+            assert 0 <= fault.partition < PARTITIONS
+            assert SESSION_SHARES[0] <= fault.lasts <= SESSION_SHARES[1]
 
 
 @given(SEEDS)
 @settings(max_examples=30)
 def test_a_short_run_has_six_faults_of_six_kinds(seed: int) -> None:
-    kinds = [(one.kind, one.victim) for one in draw_short(seed, PARTITIONS)]
+    kinds = [(fault.kind, fault.victim) for fault in draw_short(seed, PARTITIONS)]
     assert sorted(kinds) == sorted(SHORT)
     assert len({kind for kind, _ in kinds}) == 6
 

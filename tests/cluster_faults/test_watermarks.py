@@ -12,8 +12,8 @@ def violations(*said: tuple[int, int, int]) -> list[str]:
     """What is violated by these answers: leader epoch, high watermark, last stable offset."""
     history = History(lambda: 0.0)
     watermarks = Watermarks(history)
-    for one in said:
-        watermarks.take(PLACE, *one)
+    for answer in said:
+        watermarks.take(PLACE, *answer)
     assert watermarks.said == len(said)
     assert watermarks.last(PLACE) == said[-1][1]
     return history.violations

@@ -146,7 +146,11 @@ class Transferring(threading.Thread):
             if time.monotonic() > until:
                 raise timed_out("what is committed is not read")
         reader.close()
-        return {one: has for one, has in reader.ledger.balances.items() if one < ACCOUNTS}
+        return {
+            account: balance
+            for account, balance in reader.ledger.balances.items()
+            if account < ACCOUNTS
+        }
 
     def _transfer(
         self, producer: Producer, changes: Mapping[int, int], balances: dict[int, int]

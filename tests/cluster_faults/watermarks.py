@@ -78,25 +78,25 @@ class Prober(threading.Thread):
         described = connection.request(
             "Metadata", METADATA, topics=self._topics, allow_auto_topic_creation=False
         )
-        own = {one["node_id"] for one in described["brokers"] if one["port"] == self._port}
+        own = {broker["node_id"] for broker in described["brokers"] if broker["port"] == self._port}
         for topic in described["topics"]:
-            for one in topic["partitions"]:
-                if one["leader_id"] in own:
-                    place = topic["name"], one["partition_index"]
-                    self._fetch(connection, place, one["leader_epoch"])
+            for partition in topic["partitions"]:
+                if partition["leader_id"] in own:
+                    place = topic["name"], partition["partition_index"]
+                    self._fetch(connection, place, partition["leader_epoch"])
 
     def _fetch(self, connection: RawConnection, place: Place, epoch: int) -> None:
-        asked = fetching(
+        request = fetching(
             {place: self._watermarks.last(place)},
             max_bytes=FETCHED_BYTES,
             current_leader_epoch=epoch,
         )
-        answer: Any = connection.request("Fetch", FETCH, **asked)
+        answer: Any = connection.request("Fetch", FETCH, **request)
         for topic in answer["responses"]:
-            for one in topic["partitions"]:
-                if one["error_code"] == ErrorCode.NONE:
+            for partition in topic["partitions"]:
+                if partition["error_code"] == ErrorCode.NONE:
                     self._watermarks.take(
-                        place, epoch, one["high_watermark"], one["last_stable_offset"]
+                        place, epoch, partition["high_watermark"], partition["last_stable_offset"]
                     )
 
     def stop(self) -> None:

@@ -123,7 +123,7 @@ class Workload:
     def counts(self) -> dict[str, int]:
         """How many records each client has written, read or copied."""
         return {
-            **{one.name: one.acknowledged for one in self.producers},
+            **{producer.name: producer.acknowledged for producer in self.producers},
             REBORN: self.reborn.acknowledged,
             self.reader.name: self.reader.records,
             **self.consumers.read(),
@@ -134,7 +134,9 @@ class Workload:
 
     def progress(self) -> str:
         """How far each is, and who has been replaced."""
-        replaced = {one.name: one.successors for one in self.producers if one.successors}
+        replaced = {
+            producer.name: producer.successors for producer in self.producers if producer.successors
+        }
         if self.copiers.ended:
             replaced["copiers"] = len(self.copiers.ended)
         if self.transfers.ended:

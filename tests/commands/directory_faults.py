@@ -34,8 +34,8 @@ def flip(path: Path, at: int) -> None:
     path.write_bytes(content)
 
 
-def cut(path: Path, by: int) -> None:
-    path.write_bytes(path.read_bytes()[:-by])
+def cut(path: Path, size: int) -> None:
+    path.write_bytes(path.read_bytes()[:-size])
 
 
 def add(path: Path, more: bytes) -> None:

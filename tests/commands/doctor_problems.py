@@ -35,14 +35,14 @@ class Problem(NamedTuple):
 def problems() -> set[Problem]:
     """All of them; those of log directories at rest are not among them."""
     paths = [path for path in sorted(DOCTOR.glob("*.py")) if path.name != "findings.py"]
-    return {one for path in paths for one in _of_module(path)}
+    return {problem for path in paths for problem in _of_module(path)}
 
 
 def table() -> str:
     """A line for each step."""
     found: defaultdict[str, defaultdict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for one in sorted(problems()):
-        found[one.step][one.level].append(one.name)
+    for problem in sorted(problems()):
+        found[problem.step][problem.level].append(problem.name)
     assert found.keys() <= {*STEPS, ANY_STEP}, found.keys()
     rows = [(step, found[step]) for step in (*STEPS, ANY_STEP) if step in found]
     return HEAD + "".join(f"| {step} | {_cell(levels)} |\n" for step, levels in rows)
@@ -70,8 +70,10 @@ def _of_module(path: Path) -> Iterator[Problem]:
         if call.func.id != level:  # one for the module's own step
             arguments = [ast.Name("STEP"), *arguments]
         elif isinstance(arguments[1], ast.Name) and any(
-            isinstance(one, ast.FunctionDef) and one.name == f"_{level}" and call in ast.walk(one)
-            for one in tree.body
+            isinstance(function, ast.FunctionDef)
+            and function.name == f"_{level}"
+            and call in ast.walk(function)
+            for function in tree.body
         ):
             continue  # what that one does
         step = arguments[0]
@@ -97,7 +99,13 @@ def _texts(tree: ast.Module) -> dict[str, str]:
         ):
             other = DOCTOR / f"{(node.module or '').rpartition('.')[2]}.py"
             theirs = _texts(ast.parse(other.read_text()))
-            found.update({one.name: theirs[one.name] for one in node.names if one.name in theirs})
+            found.update(
+                {
+                    imported.name: theirs[imported.name]
+                    for imported in node.names
+                    if imported.name in theirs
+                }
+            )
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
                 found[node.target.id] = node.value.value
@@ -115,20 +123,20 @@ def _values(node: ast.expr, tree: ast.Module) -> set[str]:
         case ast.Tuple():
             return _values(node.elts[0], tree)
         case ast.Name():
-            return set().union(*(_values(one, tree) for one in _assigned(node.id, tree)))
+            return set().union(*(_values(assigned, tree) for assigned in _assigned(node.id, tree)))
         case ast.Call(func=ast.Name(id=name)):
             returned = [
-                one.value
+                statement.value
                 for function in tree.body
                 if isinstance(function, ast.FunctionDef) and function.name == name
-                for one in ast.walk(function)
-                if isinstance(one, ast.Return) and one.value is not None
+                for statement in ast.walk(function)
+                if isinstance(statement, ast.Return) and statement.value is not None
             ]
-            return set().union(*(_values(one, tree) for one in returned))
+            return set().union(*(_values(value, tree) for value in returned))
         case ast.Subscript():
             return _values(node.value, tree)
         case ast.Dict():
-            return set().union(*(_values(one, tree) for one in node.values))
+            return set().union(*(_values(value, tree) for value in node.values))
         case _:
             return set()
 

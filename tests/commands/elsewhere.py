@@ -44,7 +44,7 @@ class Row(NamedTuple):
     @property
     def files(self) -> tuple[str, ...]:
         """Those of the tests, each once."""
-        return tuple(dict.fromkeys(one.partition("::")[0] for one in self.tests))
+        return tuple(dict.fromkeys(test.partition("::")[0] for test in self.tests))
 
 
 def _both(

@@ -36,28 +36,30 @@ class Examined(NamedTuple):
     def problems(self) -> set[str]:
         """What needs attention, as step/problem."""
         return {
-            f"{one['step']}/{one['problem']}"
-            for one in self.findings
-            if one["level"] in ("warning", "error")
+            f"{finding['step']}/{finding['problem']}"
+            for finding in self.findings
+            if finding["level"] in ("warning", "error")
         }
 
     @property
     def notes(self) -> set[str]:
         """What is only to be known, as step/problem."""
         return {
-            f"{one['step']}/{one['problem']}" for one in self.findings if one["level"] == "note"
+            f"{finding['step']}/{finding['problem']}"
+            for finding in self.findings
+            if finding["level"] == "note"
         }
 
     def of(self, problem: str) -> dict[str, Any]:
         """The one finding of a problem."""
-        (found,) = [one for one in self.findings if one["problem"] == problem]
+        (found,) = [finding for finding in self.findings if finding["problem"] == problem]
         return found
 
 
 def examined(bootstrap: str, *words: str, timeout_ms: int = PATIENT_MS) -> Examined:
     """Examine a cluster."""
-    how = ("--timeout-ms", str(timeout_ms), "--watch-seconds", "1", "--output", "json")
-    return run("--bootstrap-server", bootstrap, *how, *words)
+    options = ("--timeout-ms", str(timeout_ms), "--watch-seconds", "1", "--output", "json")
+    return run("--bootstrap-server", bootstrap, *options, *words)
 
 
 def await_problems(bootstrap: str, *problems: str) -> Examined:
@@ -91,7 +93,11 @@ def run(*words: str) -> Examined:
     assert not err.getvalue()
     said = json.loads(out.getvalue())
     found = Examined(exit_code, said["findings"])
-    assert exit_code == max(LEVELS[one["level"]] for one in found.findings) == LEVELS[said["level"]]
+    assert (
+        exit_code
+        == max(LEVELS[finding["level"]] for finding in found.findings)
+        == LEVELS[said["level"]]
+    )
     return found
 
 

@@ -62,14 +62,14 @@ def true_of_kavka(text: str) -> str:
     )
 
 
-def wanted_of_own_tool(recorded: Run) -> Run:
+def expected_of_own_tool(recorded: Run) -> Run:
     """What should become of a recorded run with Kavka's tool, where that is another."""
     if recorded.line.startswith(FORMATS):
         return recorded._replace(printed=true_of_kavka(recorded.printed))
     return recorded
 
 
-def wanted_of_kavka(recorded: Run, found: Run) -> Run:
+def expected_of_kavka(recorded: Run, found: Run) -> Run:
     """What should become of a recorded run with Kavka as the broker, where that is another."""
     if is_refused(recorded):
         return recorded._replace(printed=found.printed, exit_code=1)

@@ -136,14 +136,14 @@ def read(bootstrap: str, topics: Sequence[str]) -> Found:
     while left:
         first = consumer.poll(WITHIN_S)
         assert first is not None, f"{left} are not read to their end"
-        for one in (first, *consumer.consume(1000, 0)):
-            place = one.topic(), one.partition()
-            if one.error() is not None:
-                assert one.error().code() == KafkaError._PARTITION_EOF, one.error()
+        for message in (first, *consumer.consume(1000, 0)):
+            place = message.topic(), message.partition()
+            if message.error() is not None:
+                assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
                 left.discard(place)
                 continue
-            record = Record(one.key(), one.value(), one.headers(), one.timestamp())
-            found[place].append((one.offset(), record))
+            record = Record(message.key(), message.value(), message.headers(), message.timestamp())
+            found[place].append((message.offset(), record))
     consumer.close()
     return found
 
@@ -151,10 +151,11 @@ def read(bootstrap: str, topics: Sequence[str]) -> Found:
 def commit(bootstrap: str, group: str, offsets: Mapping[Place, int]) -> None:
     """As a consumer of the group, with metadata."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
-    wanted = [TopicPartition(*place, offset, "note") for place, offset in offsets.items()]
+    requested = [TopicPartition(*place, offset, "note") for place, offset in offsets.items()]
     assert not any(
-        one.error for one in consumer.commit(offsets=wanted, asynchronous=False) or ()
-    ), wanted
+        partition.error
+        for partition in consumer.commit(offsets=requested, asynchronous=False) or ()
+    ), requested
     consumer.close()
 
 
@@ -163,28 +164,30 @@ def committed(
 ) -> dict[Place, tuple[int, str | None]]:
     """A group's offsets, with metadata."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
-    asked = [TopicPartition(topic, at) for topic in topics for at in range(PARTITIONS)]
-    found = consumer.committed(asked, WITHIN_S)
+    partitions = [TopicPartition(topic, at) for topic in topics for at in range(PARTITIONS)]
+    found = consumer.committed(partitions, WITHIN_S)
     consumer.close()
     return {
-        (one.topic, one.partition): (one.offset, one.metadata) for one in found if one.offset >= 0
+        (partition.topic, partition.partition): (partition.offset, partition.metadata)
+        for partition in found
+        if partition.offset >= 0
     }
 
 
 def differences(here: Found, there: Found) -> Iterator[str]:
     """Where the target has not the source's records, each once, in their order."""
     for place, records in here.items():
-        wanted = [record for _, record in records]
+        expected = [record for _, record in records]
         found = [record for _, record in there[place]]
-        if wanted == found:
+        if expected == found:
             continue
         at = next(
-            (at for at, two in enumerate(zip(wanted, found, strict=False)) if two[0] != two[1]),
-            min(len(wanted), len(found)),
+            (at for at, two in enumerate(zip(expected, found, strict=False)) if two[0] != two[1]),
+            min(len(expected), len(found)),
         )
         yield (
-            f"{place}: {len(wanted)} records in the source, {len(found)} in the target; "
-            f"from record {at} on: {wanted[at : at + 3]} and {found[at : at + 3]}"
+            f"{place}: {len(expected)} records in the source, {len(found)} in the target; "
+            f"from record {at} on: {expected[at : at + 3]} and {found[at : at + 3]}"
         )
 
 

@@ -17,6 +17,6 @@ def await_moved(broker: BrokerProcess, name: str) -> None:
 
     def is_done() -> bool:
         said = json.loads(kavka(TOOL, broker, line).stdout)
-        return {one["state"] for one in said["partitions"] + said["moves"]} == {"completed"}
+        return {move["state"] for move in said["partitions"] + said["moves"]} == {"completed"}
 
     eventually(is_done, within_s=DONE_WITHIN_S, what=f"{name} is done", detail=broker.tail)

@@ -25,9 +25,9 @@ def listening(handler: Handler, secured_by: ssl.SSLContext | None = None) -> Ite
 
     async def stop() -> None:
         server.close()
-        tasks = [one for one in asyncio.all_tasks() if one is not asyncio.current_task()]
-        for one in tasks:
-            one.cancel()
+        tasks = [other for other in asyncio.all_tasks() if other is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     server = asyncio.run_coroutine_threadsafe(start(), loop).result()

@@ -32,7 +32,7 @@ class WithoutElr(ApacheKafka):
 
 def main() -> None:
     """Play all sessions; write those that were asked for, or all."""
-    wanted = sys.argv[1:] or SESSIONS
+    chosen = sys.argv[1:] or SESSIONS
     with tempfile.TemporaryDirectory() as name:
         home = Path(name)
         broker = WithoutElr(home / "broker", SETTINGS)
@@ -40,7 +40,7 @@ def main() -> None:
             stage = Stage(apache_kafka(tools), broker, home)
             for session in SESSIONS:
                 done = [_recorded(stage, run) for run in runs(session)]
-                if session in wanted:
+                if session in chosen:
                     write(session, done)
 
 

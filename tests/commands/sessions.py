@@ -104,8 +104,8 @@ def differences(
     for line in filter(None, map(str.strip, lines.splitlines())):
 
         def compare(line: str = line) -> list[str]:
-            wanted = apache_kafka(tools, java_class, brokers[0], line)
-            return [*difference(line, kavka(tool, brokers[1], line), wanted, same)]
+            expected = apache_kafka(tools, java_class, brokers[0], line)
+            return [*difference(line, kavka(tool, brokers[1], line), expected, same)]
 
         yield from settled(compare) if line.startswith(reads) else compare()
 
@@ -124,24 +124,24 @@ def settled(compare: Callable[[], list[str]]) -> list[str]:
 
 
 def difference(
-    line: str, found: Said, wanted: Said, same: Callable[[str], str] = str
+    line: str, found: Said, expected: Said, same: Callable[[str], str] = str
 ) -> Iterator[str]:
     """Where Kavka's tool has said something else than Apache Kafka's."""
-    alike = same(found.stdout) == same(wanted.stdout) and not found.stderr
-    if found.exit_code == wanted.exit_code and found.notes == wanted.notes and alike:
+    alike = same(found.stdout) == same(expected.stdout) and not found.stderr
+    if found.exit_code == expected.exit_code and found.notes == expected.notes and alike:
         return
-    if not _refused_alike(found, wanted):
-        yield f"{line}\n  {_short(wanted)}\n  {_short(found)}"
+    if not _refused_alike(found, expected):
+        yield f"{line}\n  {_short(expected)}\n  {_short(found)}"
 
 
-def _refused_alike(found: Said, wanted: Said) -> bool:
+def _refused_alike(found: Said, expected: Said) -> bool:
     """What Kavka refuses it says in one line of its own on standard error. Where Apache Kafka finds
     out later it prints its message on standard output."""
     one_line = found.stderr.count("\n") == 1 and found.stderr.endswith("\n")
-    begun = wanted.stdout.startswith(found.stdout)
-    later = begun and found.stderr.partition(". `")[0] in wanted.stdout[len(found.stdout) :]
-    same = found.exit_code == wanted.exit_code != 0 and found.notes in ("", wanted.notes)
-    return one_line and same and (found.stdout == wanted.stdout or later)
+    begun = expected.stdout.startswith(found.stdout)
+    later = begun and found.stderr.partition(". `")[0] in expected.stdout[len(found.stdout) :]
+    same = found.exit_code == expected.exit_code != 0 and found.notes in ("", expected.notes)
+    return one_line and same and (found.stdout == expected.stdout or later)
 
 
 def _said(exit_code: int, text: str, errors: str, broker: BrokerProcess) -> Said:

@@ -108,7 +108,9 @@ class Groups:
             generation_id_or_member_epoch=generation,
             member_id=member,
             group_instance_id=None,
-            topics=[{"name": name, "partitions": some} for name, some in topics.items()],
+            topics=[
+                {"name": name, "partitions": partitions} for name, partitions in topics.items()
+            ],
         )
 
     def left(self, group: str, offsets: Offsets) -> None:
@@ -133,20 +135,20 @@ class Groups:
             self._await_rebalance(group, alone["member_id"], alone["generation_id"])
             again = self._join(group, "consumer", member=alone["member_id"])
             members = [again, other.result()]
-            ids = [one["member_id"] for one in members]
+            ids = [member["member_id"] for member in members]
             owned = {ids[0]: {"plain": [0, 1]}, ids[1]: {"orders": [0, 1, 2], LONG: [0]}}
             synced = [
                 pool.submit(
                     self._sync,
                     group,
-                    one["member_id"],
-                    one["generation_id"],
-                    owned if one["member_id"] == one["leader"] else {},
+                    member["member_id"],
+                    member["generation_id"],
+                    owned if member["member_id"] == member["leader"] else {},
                 )
-                for one in members
+                for member in members
             ]
-            for one in synced:
-                one.result()
+            for future in synced:
+                future.result()
 
     def next_one(self, group: str, member: str) -> None:
         """A group of the consumer protocol with one member, which has all that it is to have."""
@@ -156,7 +158,7 @@ class Groups:
             within_s=WITHIN_S,
             what="the member is assigned partitions",
         )
-        owned = {one["topic_id"]: one["partitions"] for one in given["topic_partitions"]}
+        owned = {topic["topic_id"]: topic["partitions"] for topic in given["topic_partitions"]}
         self._beat(group, member, answer["member_epoch"], owned=owned)
 
     def next_left(self, group: str, offsets: Offsets) -> None:
@@ -168,10 +170,10 @@ class Groups:
     def _await_rebalance(self, group: str, member: str, generation: int) -> None:
         """Wait until a member learns that another one joins."""
         connection = self._stack.enter_context(RawConnection(HOST, self._broker.port))
-        who = {"group_id": group, "generation_id": generation, "member_id": member}
+        identity = {"group_id": group, "generation_id": generation, "member_id": member}
 
         def is_told() -> bool:
-            code: int = connection.request("Heartbeat", 1, **who)["error_code"]
+            code: int = connection.request("Heartbeat", 1, **identity)["error_code"]
             assert code in (0, REBALANCE_IN_PROGRESS), code
             return code == REBALANCE_IN_PROGRESS
 
@@ -200,7 +202,8 @@ class Groups:
             generation_id=generation,
             member_id=member,
             assignments=[
-                {"member_id": one, "assignment": _assignment(some)} for one, some in owned.items()
+                {"member_id": member_id, "assignment": _assignment(partitions)}
+                for member_id, partitions in owned.items()
             ],
         )
 
@@ -212,7 +215,10 @@ class Groups:
         topics: Sequence[str] | None = None,
         owned: Mapping[UUID, Sequence[int]] | None = None,
     ) -> dict[str, Any]:
-        some = [{"topic_id": one, "partitions": list(two)} for one, two in (owned or {}).items()]
+        owned_topics = [
+            {"topic_id": topic_id, "partitions": list(partitions)}
+            for topic_id, partitions in (owned or {}).items()
+        ]
         return self._ask(
             "ConsumerGroupHeartbeat",
             1,
@@ -225,7 +231,7 @@ class Groups:
             subscribed_topic_names=topics,
             subscribed_topic_regex=None,
             server_assignor=None,
-            topic_partitions=some if epoch == 0 or owned is not None else None,
+            topic_partitions=owned_topics if epoch == 0 or owned is not None else None,
         )
 
     def _ask(self, api: str, version: int, **values: Any) -> dict[str, Any]:
@@ -247,7 +253,9 @@ class Groups:
 def _codes(answer: Mapping[str, Any]) -> set[int]:
     if "error_code" in answer:
         return {answer["error_code"]}
-    return {one["error_code"] for topic in answer["topics"] for one in topic["partitions"]}
+    return {
+        partition["error_code"] for topic in answer["topics"] for partition in topic["partitions"]
+    }
 
 
 def _subscription(topics: Sequence[str]) -> bytes:

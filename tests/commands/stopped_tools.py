@@ -25,7 +25,7 @@ def in_a_loop() -> None:
         try:
             await asyncio.sleep(LONG_S)
         finally:
-            while not any(one.done() for one in others):
+            while not any(other.done() for other in others):
                 await asyncio.sleep(0)
 
     async def work() -> None:
@@ -87,8 +87,8 @@ def _busily_wait(time_s: float) -> None:
 
 
 TOOLS: Final[Mapping[str, Callable[[], None]]] = {
-    one.__name__: one
-    for one in (in_a_loop, with_a_thread, without_an_end, stopped_twice_at_once, stopped_again)
+    tool.__name__: tool
+    for tool in (in_a_loop, with_a_thread, without_an_end, stopped_twice_at_once, stopped_again)
 }
 
 

@@ -204,8 +204,8 @@ def test_both_tools_say_the_same(tmp_path: Path) -> None:
         found = [*differences(TOOL, ACL_COMMAND, tools, brokers, lines, in_order, reads)]
         assert not found, "\n".join(found)
         for line in _lines(_with_files(REFUSED, tmp_path, brokers[0])):
-            wanted = apache_kafka(tools, ACL_COMMAND, brokers[0], line)
-            assert wanted.exit_code == 1 and wanted.stdout.startswith(FAILURE)
+            theirs = apache_kafka(tools, ACL_COMMAND, brokers[0], line)
+            assert theirs.exit_code == 1 and theirs.stdout.startswith(FAILURE)
             assert _is_one_sentence(kavka(TOOL, brokers[1], line)), line
 
 
@@ -242,9 +242,9 @@ def test_json_and_csv_say_what_the_lines_do(tmp_path: Path) -> None:
             ("TOPIC", "orders", "LITERAL", "User:alice", "*", "READ", "ALLOW"),
             ("GROUP", "g", "LITERAL", "User:alice", "*", "READ", "ALLOW"),
         ]
-        wanted = {"acls": [dict(zip(COLUMNS, row, strict=True)) for row in rows]}
+        expected = {"acls": [dict(zip(COLUMNS, row, strict=True)) for row in rows]}
         eventually(
-            lambda: json.loads(_said(broker, "--list --output json")) == wanted,
+            lambda: json.loads(_said(broker, "--list --output json")) == expected,
             within_s=APPLIED_WITHIN_S,
             what="all ACLs are listed",
             detail=lambda: _said(broker, "--list --output json"),
@@ -262,8 +262,8 @@ def test_of_a_cluster_without_acls_it_says_so(kind: type[BrokerProcess], tmp_pat
         says = "This cluster has no ACLs: its brokers do not serve D"
     with running([broker]), Tools(tmp_path / "tools.log") as tools:
         for line in _lines(WITHOUT_ACLS):
-            wanted = apache_kafka(tools, ACL_COMMAND, broker, line)
-            assert wanted.exit_code == 1 and wanted.stdout.startswith(FAILURE)
+            theirs = apache_kafka(tools, ACL_COMMAND, broker, line)
+            assert theirs.exit_code == 1 and theirs.stdout.startswith(FAILURE)
             said = kavka(TOOL, broker, line)
             assert _is_one_sentence(said) and said.stderr.startswith(says), line
 

@@ -240,7 +240,7 @@ def await_refused(process: subprocess.Popen[str]) -> None:
 @pytest.mark.parametrize(
     ("tool", "until_some_wait"),
     [("console-producer", write_many), ("verifiable-producer --throughput 500", await_refused)],
-    ids=lambda one: one.split()[0] if isinstance(one, str) else "",
+    ids=lambda value: value.split()[0] if isinstance(value, str) else "",
 )
 def test_ctrl_c_says_that_it_waits_for_records(
     tmp_path: Path, tool: str, until_some_wait: Callable[[subprocess.Popen[str]], None]

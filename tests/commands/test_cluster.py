@@ -99,7 +99,7 @@ def test_a_cluster_of_three(tmp_path: Path) -> None:
     java.program("java")
     with serving(tmp_path, {}) as cluster, Tools(tmp_path / "tools.log") as tools:
         lines = "list-endpoints -b BROKER\ncluster-id -b BROKER"
-        one = cluster.members[1]
+        broker = cluster.members[1]
         reads = ("list-endpoints",)  # a broker that has just come may be missing at first
-        found = [*differences(TOOL, CLUSTER_TOOL, tools, [one, one], lines, reads=reads)]
+        found = [*differences(TOOL, CLUSTER_TOOL, tools, [broker, broker], lines, reads=reads)]
         assert not found, "\n".join(found)

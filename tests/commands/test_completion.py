@@ -48,12 +48,12 @@ LINES: Final = {
 def test_a_shell_completes(shell: str) -> None:
     path = shutil.which(shell) or java.missing(f"{shell} (Debian: apt-get install {shell})")
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    for line, wanted in LINES.items():
+    for line, expected in LINES.items():
         script = SHELLS[shell].format(line=line, words=line)
         done = subprocess.run(
             [path, "-c", script], capture_output=True, text=True, env=environment, timeout=60
         )
-        assert set(done.stdout.split()) == wanted, (line, done)
+        assert set(done.stdout.split()) == expected, (line, done)
 
 
 def test_a_wrong_shell_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -277,10 +277,10 @@ def test_both_tools_say_the_same(kind: type[BrokerProcess], tmp_path: Path) -> N
         for broker in brokers:
             create_topic(broker.bootstrap, "orders", 1)
             create_topic(broker.bootstrap, "plain", 1)
-        one = [brokers[0], brokers[0]]
+        same_broker = [brokers[0], brokers[0]]
         found = [
             *differences(TOOL, CONFIG_COMMAND, tools, brokers, lines, reads=("--describe",)),
-            *differences(TOOL, CONFIG_COMMAND, tools, one, ALIKE),
+            *differences(TOOL, CONFIG_COMMAND, tools, same_broker, ALIKE),
         ]
         assert not found, "\n".join(found)
 
@@ -291,12 +291,12 @@ def test_controllers_and_credentials_of_apache_kafka(tmp_path: Path) -> None:
     with running([broker]), Tools(tmp_path / "tools.log") as tools:
         create_topic(broker.bootstrap, "orders", 1)
         assert _said(broker, "--alter --group g --add-config consumer.session.timeout.ms=50000")
-        asked = "\n".join(
+        lines = "\n".join(
             f"!--bootstrap-controller {address} {line.strip()}"
             for address in (broker.controller, broker.bootstrap)
             for line in filter(None, map(str.strip, CONTROLLERS.splitlines()))
         )
-        found = [*differences(TOOL, CONFIG_COMMAND, tools, [broker, broker], asked)]
+        found = [*differences(TOOL, CONFIG_COMMAND, tools, [broker, broker], lines)]
         assert not found, "\n".join(found)
         for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
             _said(broker, f"--alter --user alice --add-config '{mechanism}=[password={PASSWORD}]'")
@@ -313,8 +313,10 @@ def test_both_tools_say_the_same_of_an_older_broker(tmp_path: Path) -> None:
     broker = ApacheKafka39(tmp_path / "broker", {})
     with running([broker]), Tools(tmp_path / "tools.log") as tools:
         create_topic(broker.bootstrap, "orders", 1)
-        one = [broker, broker]
-        found = [*differences(TOOL, CONFIG_COMMAND, tools, one, OLDER, reads=("--describe",))]
+        same_broker = [broker, broker]
+        found = [
+            *differences(TOOL, CONFIG_COMMAND, tools, same_broker, OLDER, reads=("--describe",))
+        ]
         assert not found, "\n".join(found)
 
 
@@ -332,7 +334,7 @@ def test_json_and_csv_say_what_the_lines_do(tmp_path: Path) -> None:
             what="the broker knows the topic",
         )
         _said(broker, "--alter --topic orders --add-config cleanup.policy=[compact,delete]")
-        wanted = [
+        expected = [
             _entity(
                 {"topics": "orders"},
                 "cleanup.policy",
@@ -345,7 +347,7 @@ def test_json_and_csv_say_what_the_lines_do(tmp_path: Path) -> None:
             )
         ]
         eventually(  # the last change: then all are in force
-            lambda: _json(broker, "--topic orders") == wanted,
+            lambda: _json(broker, "--topic orders") == expected,
             within_s=APPLIED_WITHIN_S,
             what="the topic's config is described",
             detail=lambda: str(_json(broker, "--topic orders")),
@@ -380,8 +382,8 @@ def test_kavka_says_that_it_keeps_neither_quotas_nor_credentials(tmp_path: Path)
         assert credentials == Said(1, "", lacks)
 
 
-def _lacks(what: str, api: str) -> str:
-    return f"This cluster has no {what}: its brokers do not serve {api}, as Apache Kafka's do\n"
+def _lacks(missing: str, api: str) -> str:
+    return f"This cluster has no {missing}: its brokers do not serve {api}, as Apache Kafka's do\n"
 
 
 def _with_files(lines: str, directory: Path, broker: BrokerProcess) -> str:
@@ -415,7 +417,7 @@ def _entity(
 ) -> object:
     config = {"name": name, "value": value, "source": source, "sensitive": False}
     return {
-        "entity": [{"type": kind, "name": of} for kind, of in entity.items()],
+        "entity": [{"type": kind, "name": entity_name} for kind, entity_name in entity.items()],
         "configs": [{**config, "synonyms": synonyms or []}],
     }
 

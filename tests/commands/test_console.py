@@ -253,4 +253,4 @@ def write_all(bootstrap: str) -> None:
         consumer.topics()  # a leader that does not know the topic yet may assign nothing, for ever
         consumer.poll(timeout_ms=30_000, max_records=1)
         partitions = [TopicPartition("some", number) for number in (0, 1)]
-        consumer.commit({one: OffsetAndMetadata(1, "note", -1) for one in partitions})
+        consumer.commit({partition: OffsetAndMetadata(1, "note", -1) for partition in partitions})

@@ -117,11 +117,11 @@ def test_both_tools_refuse_the_same(kind: type[BrokerProcess], tmp_path: Path) -
         lines = REFUSED.replace("FILE", str(config))
         found = [*differences(TOOL, TOKEN_COMMAND, tools, [broker, broker], lines)]
         for line in BY_NOBODY.replace("FILE", str(config)).strip().splitlines():
-            wanted = apache_kafka(tools, TOKEN_COMMAND, broker, line)
+            theirs = apache_kafka(tools, TOKEN_COMMAND, broker, line)
             said = kavka(TOOL, broker, line)
             assert said.stderr.count("\n") == 1, said
-            alike = Said(wanted.exit_code, wanted.stdout, said.stderr)
-            found += [] if said == alike else [f"{line}\n  {wanted}\n  {said}"]
+            alike = Said(theirs.exit_code, theirs.stdout, said.stderr)
+            found += [] if said == alike else [f"{line}\n  {theirs}\n  {said}"]
         assert not found, "\n".join(found)
 
 
@@ -139,16 +139,20 @@ def test_both_tools_manage_tokens_alike(tmp_path: Path) -> None:
             """Where the tools differ, each with its own tokens."""
             found: list[str] = []
             for line in map(str.strip, lines.strip().splitlines()):
-                asked = [_filled_in(broker, line, [pair[at] for pair in tokens]) for at in (0, 1)]
-                wanted = apache_kafka(tools, TOKEN_COMMAND, broker, asked[0])
-                found += difference(line, _stable(kavka(TOOL, broker, asked[1])), _stable(wanted))
+                filled_in = [
+                    _filled_in(broker, line, [pair[at] for pair in tokens]) for at in (0, 1)
+                ]
+                theirs = apache_kafka(tools, TOKEN_COMMAND, broker, filled_in[0])
+                found += difference(
+                    line, _stable(kavka(TOOL, broker, filled_in[1])), _stable(theirs)
+                )
             return found
 
         found = compare(OF_ALICE.replace("{more}", "--renewer-principal User:bob " * 2))
         # Those that both have made, in the order in which they were made.
         made = _await_tokens(broker, alice, "User:alice", 6)
         _await_tokens(broker, bob, "User:bob", 8)  # four of his own, and four that he may renew
-        hmacs = [str(one["hmac"]) for one in made]
+        hmacs = [str(token["hmac"]) for token in made]
         pairs = [hmacs[:2], hmacs[2:4], hmacs[4:6]]
         found += compare(OF_TOKENS, *pairs)
         _await_tokens(broker, alice, "User:alice", 4)
@@ -194,7 +198,7 @@ def _tokens(broker: SecureKafka, file: Path, line: str) -> list[Mapping[str, obj
     said = kavka(TOOL, broker, f"{connected} {line} --output json")
     assert said.exit_code == 0, said
     found: list[Mapping[str, object]] = json.loads(said.stdout)["tokens"]
-    return sorted(found, key=lambda one: str(one["issueTimeMs"]))
+    return sorted(found, key=lambda token: str(token["issueTimeMs"]))
 
 
 def _filled_in(broker: SecureKafka, line: str, hmacs: Sequence[str]) -> str:

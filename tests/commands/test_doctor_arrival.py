@@ -68,7 +68,7 @@ def test_one_of_several_addresses_is_enough() -> None:
         found = examined(f"{HOST}:{free_port()},{broker.bootstrap_servers}")
     assert found.problems == {"tcp/refused"}
     assert found.of("refused")["level"] == "warning"
-    assert any(one["step"] == "retention" for one in found.findings)
+    assert any(finding["step"] == "retention" for finding in found.findings)
 
 
 # -- TLS ------------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ def test_tls_as_it_should_be(certificates: Certificates, tmp_path: Path) -> None
     with secured(certificates.issue("good", f"IP:{HOST}")) as address:
         found = examined(address, *trusting(tmp_path, certificates.root))
     assert not found.problems
-    assert any(one["step"] == "retention" for one in found.findings)
+    assert any(finding["step"] == "retention" for finding in found.findings)
 
 
 def test_tls_at_a_plain_client(certificates: Certificates) -> None:

@@ -197,7 +197,7 @@ def check_traps(broker: BrokerProcess, ports: Mapping[str, int]) -> None:
         found = examined(f"{HOST}:{ports[name]}")
         assert found.problems == {f"advertised/{problem}"}, json.dumps(found.findings, indent=1)
         assert f"{name}://{HOST}:{ports[name]}" in found.of(problem)["advice"]
-        assert any(one["step"] == "retention" for one in found.findings)
+        assert any(finding["step"] == "retention" for finding in found.findings)
 
 
 def check_settings(patient: Patient, directory: Path) -> None:
@@ -309,7 +309,9 @@ def test_brokers_that_are_down() -> None:
         bootstrap = cluster.addresses[1]
         await_problems(bootstrap)
         cluster.stop(3)
-        faults = [f"partitions/{one}" for one in ("offline", "under-min-isr", "under-replicated")]
+        faults = [
+            f"partitions/{problem}" for problem in ("offline", "under-min-isr", "under-replicated")
+        ]
         await_problems(bootstrap, *faults, "coordinators/too-few-brokers")
         cluster.start(3)
         cluster.wait_until_in_sync()

@@ -203,7 +203,7 @@ def compacted_upto(checkpoint: Path) -> int:
 # --- faults
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=[one.name for one in FAULTS])
+@pytest.mark.parametrize("fault", FAULTS, ids=[fault.name for fault in FAULTS])
 def test_each_fault_is_named_and_a_start_does_what_was_said(
     fault: Fault, made: Made, tmp_path: Path
 ) -> None:
@@ -231,8 +231,8 @@ def test_each_fault_is_named_and_a_start_does_what_was_said(
 
 def check_start(broker: Kavka, found: Examined) -> None:
     """What was said of a start is so."""
-    said = [one for one in found.findings if one["step"] == "start"]
-    failing = [one["found"] for one in said if one["problem"] == "start-fails"]
+    said = [finding for finding in found.findings if finding["step"] == "start"]
+    failing = [finding["found"] for finding in said if finding["problem"] == "start-fails"]
     broker.launch()
     if failing:
         assert broker.process is not None
@@ -241,15 +241,17 @@ def check_start(broker: Kavka, found: Examined) -> None:
         assert failing[0].removeprefix("would fail: ") in broker.output()
         return
     broker.await_ready(broker.ready_within_s)
-    lines = [one["found"] for one in said if one["problem"] == "start-says"]
+    lines = [finding["found"] for finding in said if finding["problem"] == "start-says"]
     for line in lines:
         assert line.removeprefix("would log: ") in broker.output()
     others = [
         line for line in broker.output().splitlines() if re.search(r" (WARNING|ERROR) ", line)
     ]
-    cuts = [one for one in others if "no valid batch follows" in one or "damaged part" in one]
+    cuts = [
+        other for other in others if "no valid batch follows" in other or "damaged part" in other
+    ]
     assert len(others) - len(cuts) == len(lines), others
-    ends = [int(one[1]) for text in said if (one := ENDS_AT.search(text["found"]))]
+    ends = [int(match[1]) for finding in said if (match := ENDS_AT.search(finding["found"]))]
     assert bool(cuts) == bool(ends)
     if ends:
         consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap)
@@ -271,15 +273,15 @@ def content(directory: Path) -> dict[str, tuple[int, str]]:
 
 
 def test_a_log_in_two_directories(made: Made, tmp_path: Path) -> None:
-    one, two = tmp_path / "one", tmp_path / "two"
-    shutil.copytree(made.clean, one)
-    shutil.copytree(made.clean / "t-0", two / "t-0")
-    shutil.copy(made.clean / dir_names.CLEAN_SHUTDOWN_FILE, two)
+    first, second = tmp_path / "one", tmp_path / "two"
+    shutil.copytree(made.clean, first)
+    shutil.copytree(made.clean / "t-0", second / "t-0")
+    shutil.copy(made.clean / dir_names.CLEAN_SHUTDOWN_FILE, second)
     meta = (made.clean / dir_names.META_FILE).read_text()
     changed = re.sub(r"directory\.id=.*", "directory.id=AAAAAAAAQAaAAAAAAAAABA", meta)
-    (two / dir_names.META_FILE).write_text(changed)
-    broker = Kavka(tmp_path, {**SETTINGS, "log.dirs": f"{one},{two}"})
-    found = examined_files(str(two), str(one))
+    (second / dir_names.META_FILE).write_text(changed)
+    broker = Kavka(tmp_path, {**SETTINGS, "log.dirs": f"{first},{second}"})
+    found = examined_files(str(second), str(first))
     assert found.problems == {"directory/log-twice", "start/start-fails"}
     try:
         check_start(broker, found)

@@ -39,7 +39,7 @@ def without(*keys: ApiKey) -> Handler:
         (answering(NEW), "advertised/no-metadata"),
         (answering(NEW, Metadata=NOBODY), "advertised/no-brokers"),
     ],
-    ids=lambda one: one if isinstance(one, str) else "",
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_broker_that_answers_oddly(handler: Handler, problem: str) -> None:
     with listening(handler) as port:
@@ -93,7 +93,7 @@ def test_one_address_of_a_name_does_not_answer(
     def resolve(host: Any, port: Any, *more: Any, **named: Any) -> Any:
         if host != NAME:
             return own(host, port, *more, **named)
-        return [found for one in addresses for found in own(one, port, *more, **named)]
+        return [found for address in addresses for found in own(address, port, *more, **named)]
 
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
     with Broker() as broker:
@@ -127,10 +127,10 @@ def test_a_broker_sends_clients_where_nobody_answers() -> None:
 def test_a_broker_sends_clients_to_another_broker_of_the_cluster() -> None:
     """As behind one address for all brokers. What it answers there is what Apache Kafka's brokers
     do that are asked for the settings of another."""
-    refusal = {"error_code": 42, "error_message": "Unexpected broker id", "resource_type": 4}
+    error = {"error_code": 42, "error_message": "Unexpected broker id", "resource_type": 4}
     node = {"node_id": 1, "host": HOST, "port": 0, "rack": None}
     alone = {"brokers": [node], "cluster_id": "c", "controller_id": 1, "topics": []}
-    refused = {"results": [{**refusal, "resource_name": "1", "configs": []}]}
+    refused = {"results": [{**error, "resource_name": "1", "configs": []}]}
     with listening(answering(NEW, Metadata=alone, DescribeConfigs=refused)) as port:
         node["port"] = port
         found = examined(f"{HOST}:{port}")

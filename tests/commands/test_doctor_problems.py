@@ -11,7 +11,7 @@ HERE = Path(__file__).parent
 
 
 def test_what_other_tests_find_is_in_the_table() -> None:
-    known = {(one.step, one.name) for one in problems()}
+    known = {(problem.step, problem.name) for problem in problems()}
     found = {
         (step, name)
         for file in ("test_doctor_cluster.py", "test_doctor_arrival.py")

@@ -75,7 +75,7 @@ def test_a_client_refuses_what_the_doctor_says_it_does(
     tool: str, settings: Mapping[str, object], tools: Tools, broker: Broker, tmp_path: Path
 ) -> None:
     given = {name: str(value) for name, value in settings.items()}
-    refused = [one for one in judge_settings(given, PLACE) if REFUSES in one.found]
+    refused = [finding for finding in judge_settings(given, PLACE) if REFUSES in finding.found]
     words = ["--bootstrap-server", broker.bootstrap_servers, "--topic", "t", "--num-records", "1"]
     words += ["--command-config", config_file(tmp_path, settings)]
     done = tools.run(JAVA_CLASSES[tool], *words, *MORE[tool])

@@ -242,7 +242,7 @@ def test_whole_files(data: list[Path], tools: Tools) -> None:
         for line in lines_for(path)
     ]
     assert len(found) > 500
-    assert not [one for one in found if one]
+    assert not [differing for differing in found if differing]
 
 
 def test_damaged_files(data: list[Path], tools: Tools, tmp_path: Path) -> None:
@@ -253,8 +253,8 @@ def test_damaged_files(data: list[Path], tools: Tools, tmp_path: Path) -> None:
         path = chance.choice(all_files)
         copy = tmp_path / str(number)
         copy.mkdir()
-        for one in filter(Path.is_file, path.parent.iterdir()):
-            shutil.copy(one, copy)
+        for file in filter(Path.is_file, path.parent.iterdir()):
+            shutil.copy(file, copy)
         victim = copy / path.name
         if path.suffix == ".timeindex" and chance.random() < 0.3:
             victim = victim.with_suffix(".index")
@@ -267,7 +267,7 @@ def test_damaged_files(data: list[Path], tools: Tools, tmp_path: Path) -> None:
         found.append(difference(tools, shlex.split(line)))
         shutil.rmtree(copy)
     assert len(found) > DAMAGES // 2
-    assert not [one for one in found if one]
+    assert not [differing for differing in found if differing]
 
 
 def test_what_can_not_be_done(data: list[Path], tools: Tools, tmp_path: Path) -> None:
@@ -280,7 +280,7 @@ def test_what_can_not_be_done(data: list[Path], tools: Tools, tmp_path: Path) ->
     (tmp_path / f"{3:020}.index").write_bytes(b"")
     lines = WRONG.replace("DIR", str(tmp_path)).strip().splitlines()
     found = [difference(tools, shlex.split(line)) for line in lines]
-    assert not [one for one in found if one]
+    assert not [differing for differing in found if differing]
 
 
 def test_complaints_of_many_files(tools: Tools, tmp_path: Path) -> None:
@@ -298,7 +298,7 @@ def test_complaints_of_many_files(tools: Tools, tmp_path: Path) -> None:
         for suffix in (".log", ".index", ".timeindex"):
             names = ",".join(str(path.with_suffix(suffix)) for path in paths)
             found.append(difference(tools, ["--files", names, "--deep-iteration"]))
-    assert not [one for one in found if one]
+    assert not [differing for differing in found if differing]
 
 
 def test_a_time_index_of_batches_whose_magic_is_damaged(tools: Tools, tmp_path: Path) -> None:
@@ -314,7 +314,7 @@ def test_a_time_index_of_batches_whose_magic_is_damaged(tools: Tools, tmp_path: 
         entries = [(BASE_TIMESTAMP_MS, 2), (1, 3), (BASE_TIMESTAMP_MS, 5)]
         path.write_bytes(b"".join(struct.pack(">qi", *entry) for entry in entries))
         found.append(difference(tools, ["--files", str(path)]))
-    assert not [one for one in found if one]
+    assert not [differing for differing in found if differing]
 
 
 def test_old_message_sets(tools: Tools, tmp_path: Path) -> None:
@@ -327,7 +327,7 @@ def test_old_message_sets(tools: Tools, tmp_path: Path) -> None:
             path.write_bytes(content)
             for option in ("--deep-iteration", "--print-data-log", "--offsets-decoder"):
                 found.append(difference(tools, ["--files", str(path), option]))
-    assert not [one for one in found if one]
+    assert not [differing for differing in found if differing]
 
 
 def test_damaged_message_sets(tools: Tools, tmp_path: Path) -> None:
@@ -341,7 +341,9 @@ def test_damaged_message_sets(tools: Tools, tmp_path: Path) -> None:
         line = chance.choice([*lines_for(path), SKIPPING]).replace("FILE", str(path))
         found.append(difference(tools, shlex.split(line)))
     # a damaged size may be more than Java's heap has
-    assert not [one for one in found if one and "OutOfMemoryError" not in one]
+    assert not [
+        differing for differing in found if differing and "OutOfMemoryError" not in differing
+    ]
 
 
 def old_segments(magic: int) -> dict[str, bytes]:
@@ -371,7 +373,7 @@ def test_json_has_what_the_text_has(data: list[Path]) -> None:
     for path in files(data):
         text, entries = printed(path, "--deep-iteration"), printed(path, "--output json")
         found = [json.loads(line) for line in entries.splitlines()]
-        assert all(one["file"] == str(path) and one["kind"] for one in found)
+        assert all(entry["file"] == str(path) and entry["kind"] for entry in found)
         if path.suffix == ".log":
             assert len(found) == text.count("isvalid: "), path
 
@@ -390,7 +392,9 @@ def coordination_files(directory: Path) -> Path:
 
 def test_the_page_names_every_field(data: list[Path], tmp_path: Path) -> None:
     """Of every kind of entry, all that it may have and no more."""
-    readable = (one for name, one in old_segments(1).items() if name not in ("within", "crc"))
+    readable = (
+        content for name, content in old_segments(1).items() if name not in ("within", "crc")
+    )
     (old := tmp_path / f"{0:020}.log").write_bytes(b"".join(readable) + b"cut")
     index = next(path for path in files(data) if path.suffix == ".index" and path.stat().st_size)
     dumps = [

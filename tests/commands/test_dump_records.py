@@ -84,7 +84,7 @@ def test_remote_log_metadata(remote: Path, tools: Tools) -> None:
         ["--files", str(remote), DECODERS["remote"], "--share-group-state-decoder"],
         ["--files", str(remote), DECODERS["remote"], "--cluster-metadata-decoder"],
     ]
-    assert not [one for one in (difference(tools, line) for line in lines) if one]
+    assert not [differing for differing in (difference(tools, line) for line in lines) if differing]
     printed = tools.run(java.DUMP_LOG, *lines[0]).text
     for name in family("remote"):
         assert f"payload: {name.removesuffix('Record')}{{" in printed
@@ -93,12 +93,12 @@ def test_remote_log_metadata(remote: Path, tools: Tools) -> None:
 
 def test_damaged_remote_log_metadata(remote: Path, tools: Tools, tmp_path: Path) -> None:
     chance = random.Random(3)
-    written = [one.value for one in read_all(remote.read_bytes()) if one.value is not None]
+    written = [record.value for record in read_all(remote.read_bytes()) if record.value is not None]
     odd = [b"", b"\0\0\0", b"\2\0\0", b"\1\4\0", b"\1\0\1", b"\1\3\1", *map(bytes, LARGE_VARINTS)]
     odd += [b"\1" + number + b"\0" for number in LARGE_VARINTS]
-    odd += [one[:2] + number + one[3:] for one in written[:9] for number in LARGE_VARINTS]
-    odd += [one[:-2] + bytes([state, 0]) for one in written for state in (4, 0x80)]
-    odd += [damaged(chance, one) for one in written for _ in range(4)]
+    odd += [value[:2] + number + value[3:] for value in written[:9] for number in LARGE_VARINTS]
+    odd += [value[:-2] + bytes([state, 0]) for value in written for state in (4, 0x80)]
+    odd += [damaged(chance, value) for value in written for _ in range(4)]
     path = write(tmp_path, [build([Written(None, value)]) for value in odd])
     assert not difference(tools, ["--files", str(path), DECODERS["remote"]])
 
@@ -124,7 +124,7 @@ def test_records_of_coordinators(tools: Tools, tmp_path: Path, table: str) -> No
         for _ in range(RECORDS)
         for key in [chance.choice(keys)]
     ]
-    path = write(tmp_path, [build([one]) for one in written])
+    path = write(tmp_path, [build([record]) for record in written])
     assert not difference(tools, ["--files", str(path), DECODERS[table]])
 
 
@@ -191,7 +191,7 @@ def test_control_records(tools: Tools, tmp_path: Path) -> None:
         batch = patch(build([control(chance)]), attributes=CONTROL)
         path = write(tmp_path / str(number), [batch])
         found.append(difference(tools, ["--files", str(path), "--deep-iteration"]))
-    assert not [one for one in found if one]
+    assert not [differing for differing in found if differing]
 
 
 def control(chance: random.Random) -> Written:

@@ -161,32 +161,32 @@ def test_elections_on_three_brokers(tmp_path: Path) -> None:
         serving(tmp_path / "cluster", settings) as cluster,
         Tools(tmp_path / "tools.log") as tools,
     ):
-        first, asked = cluster.members[:2]
+        first, second = cluster.members[:2]
         for name in names:
             create = f"--create --topic {name} --replica-assignment 1:2:3,1:3:2"
-            assert kavka(topics.TOOL, asked, create).exit_code == 0
+            assert kavka(topics.TOOL, second, create).exit_code == 0
         cluster.await_in_sync()
         first.stop()
         first.start()
         cluster.await_in_sync()
-        one = "--election-type preferred --topic TOPIC --partition 0"
-        some = f"--election-type preferred --path-to-json-file {tmp_path}/TOPIC"
-        for line in (one, one, some):
-            wanted = apache_kafka(tools, LEADER_ELECTION, asked, line.replace("TOPIC", "a"))
-            found = kavka(leader_election.TOOL, asked, line.replace("TOPIC", "b"))
-            assert found.stdout == wanted.stdout.replace("a-", "b-"), wanted
-            assert found.exit_code == wanted.exit_code
-            if line == one:
-                assert "b-0" in found.stdout
+        of_one = "--election-type preferred --topic TOPIC --partition 0"
+        of_several = f"--election-type preferred --path-to-json-file {tmp_path}/TOPIC"
+        for line in (of_one, of_one, of_several):
+            theirs = apache_kafka(tools, LEADER_ELECTION, second, line.replace("TOPIC", "a"))
+            ours = kavka(leader_election.TOOL, second, line.replace("TOPIC", "b"))
+            assert ours.stdout == theirs.stdout.replace("a-", "b-"), theirs
+            assert ours.exit_code == theirs.exit_code
+            if line == of_one:
+                assert "b-0" in ours.stdout
             else:
-                assert "(PREFERRED) for partitions b-1" in found.stdout
-                assert "Valid replica already elected for partitions b-0" in found.stdout
+                assert "(PREFERRED) for partitions b-1" in ours.stdout
+                assert "Valid replica already elected for partitions b-0" in ours.stdout
         same = [
             *differences(
                 broker_api_versions.TOOL,
                 API_VERSIONS,
                 tools,
-                [asked, asked],
+                [second, second],
                 "--bootstrap-server BROKER",
                 brokers_in_any_order,
             )

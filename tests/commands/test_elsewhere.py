@@ -15,7 +15,7 @@ HERE = "tests/commands"
 
 
 def test_each_test_is_there() -> None:
-    named = sorted({f"{HERE}/{one}" for row in ROWS for one in row.tests})
+    named = sorted({f"{HERE}/{test}" for row in ROWS for test in row.tests})
     assert len(named) > len(ROWS)
     words = ["--collect-only", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *named]
     done = subprocess.run(

@@ -146,7 +146,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str
 def ran(line: str, form: str, files: Mapping[str, str]) -> int:
     """The exit code."""
     name, *rest = line.split()
-    words = [re.sub("[A-Z]{3,}$", lambda found: files.get(found[0], found[0]), one) for one in rest]
+    words = [
+        re.sub("[A-Z]{3,}$", lambda match: files.get(match[0], match[0]), word) for word in rest
+    ]
     command = [words.pop(0)] if name == "cluster" else []
     address = [] if name in ASK_NONE else ["--bootstrap-server", files["BROKER"]]
     try:
@@ -166,10 +168,10 @@ def check_csv(text: str) -> None:
     assert all(len(row) == len(columns) for row in rows), text
 
 
-def assert_one_line(said: Any, wanted: str) -> None:
+def assert_one_line(said: Any, expected: str) -> None:
     assert said.out == ""
     assert said.err.count("\n") == 1
-    assert wanted in said.err
+    assert expected in said.err
 
 
 @pytest.mark.parametrize("form", ["json", "csv"])
@@ -208,15 +210,15 @@ def test_what_is_no_table_refuses_csv(
     assert_one_line(capfd.readouterr(), "--output is one of text, json, not 'csv'")
 
 
-@pytest.mark.parametrize("line", [one for one in LINES if not one.startswith(("mirror", "tap"))])
+@pytest.mark.parametrize("line", [line for line in LINES if not line.startswith(("mirror", "tap"))])
 def test_and_prints_lines_of_json(
     line: str, files: Mapping[str, str], capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert ran(line, "json", files) == 0
     lines = capfd.readouterr().out.splitlines()
     assert lines or line.startswith("dump-log"), "an empty segment has none"
-    for one in lines:
-        check_json(one)
+    for printed in lines:
+        check_json(printed)
 
 
 @pytest.mark.parametrize("line", WITHOUT)
@@ -237,7 +239,7 @@ def actions(name: str) -> Sequence[str]:
         if name == "storage"
         else import_module(f"kavka.tools.{modules[name]}").TOOL
     )
-    commands = [one.name for one in getattr(tool, "commands", ())]
+    commands = [command.name for command in getattr(tool, "commands", ())]
     more = {
         "configs": ("alter", "describe"),
         "consumer-groups": OF_GROUPS,
@@ -245,8 +247,8 @@ def actions(name: str) -> Sequence[str]:
     }
     if name in ("acls", "delegation-tokens", "topics"):
         more[name] = import_module(f"kavka.tools.{modules[name]}").ACTIONS
-    text_only = [one.name for one in tool.options if one.text_only]
-    return [*commands, *(f"--{one}" for one in {*more.get(name, ()), *text_only})]
+    text_only = [option.name for option in tool.options if option.text_only]
+    return [*commands, *(f"--{action}" for action in {*more.get(name, ()), *text_only})]
 
 
 def test_every_command_and_every_action_is_here() -> None:

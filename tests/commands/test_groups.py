@@ -194,12 +194,12 @@ ALL_KINDS = """
 def test_both_tools_say_the_same(kind: type[BrokerProcess], tmp_path: Path) -> None:
     java.program("java")
     assert FIRST_MS + 30 == time_ms(BETWEEN)
-    one, many = tmp_path / "one.csv", tmp_path / "many.csv"
-    one.write_text("orders,1,2\norders,2,9999\nplain,0,0\n")
-    many.write_text(
+    of_one, of_many = tmp_path / "one.csv", tmp_path / "many.csv"
+    of_one.write_text("orders,1,2\norders,2,9999\nplain,0,0\n")
+    of_many.write_text(
         f'simple,orders,3,1\n"with spaces, and a comma","{LONG}",0,0\nsimple,plain,1,4\n'
     )
-    files = {" ONE": f" {one}", " MANY": f" {many}", " NONE": f" {tmp_path / 'none.csv'}"}
+    files = {" ONE": f" {of_one}", " MANY": f" {of_many}", " NONE": f" {tmp_path / 'none.csv'}"}
     changing = CHANGING
     for name, path in files.items():
         changing = changing.replace(name, path)
@@ -220,7 +220,7 @@ def test_both_tools_say_the_same(kind: type[BrokerProcess], tmp_path: Path) -> N
         assert not found, "\n".join(found)
         line = "--reset-offsets --group simple --topic plain --to-earliest --export --output json"
         said = kavka(consumer_groups.TOOL, brokers[0], line)
-        keys = {key for one in json.loads(said.stdout)["partitions"] for key in one}
+        keys = {field for partition in json.loads(said.stdout)["partitions"] for field in partition}
         assert keys == {"group", "topic", "partition", "newOffset"}
 
 
@@ -234,8 +234,8 @@ def test_without_a_broker_each_says_so_with_its_own_exit_code(tmp_path: Path) ->
             (consumer_groups.TOOL, CONSUMER_GROUPS),
             (groups.TOOL, GROUPS),
         ):
-            wanted = apache_kafka(tools, java_class, broker, nobody)
+            theirs = apache_kafka(tools, java_class, broker, nobody)
             said = kavka(tool, broker, nobody)
-            opening = wanted.stdout[: wanted.stdout.index(" : " if tool is groups.TOOL else "due")]
-            assert said.exit_code == wanted.exit_code
+            opening = theirs.stdout[: theirs.stdout.index(" : " if tool is groups.TOOL else "due")]
+            assert said.exit_code == theirs.exit_code
             assert said.stdout.startswith(opening) and "127.0.0.1:1" in said.stdout, said

@@ -117,7 +117,10 @@ def test_the_certificates_are_those_that_went_in(
     context = context_of(
         {"ssl.truststore.location": str(store), "ssl.truststore.password": PASSWORD}
     )
-    given = [ssl.PEM_cert_to_DER_cert(one.read_text()) for one in (broker.certificates.root, other)]
+    given = [
+        ssl.PEM_cert_to_DER_cert(certificate.read_text())
+        for certificate in (broker.certificates.root, other)
+    ]
     assert sorted(context.get_ca_certs(binary_form=True)) == sorted(given)
 
 

@@ -91,7 +91,7 @@ def test_the_doctor_looks_behind_a_login(kerberos: Kerberos) -> None:
     file = kerberos.with_keytab("doctor")
     found = examined(kerberos.broker.at, "--command-config", str(file))
     assert not found.problems
-    assert {"sasl", "advertised", "partitions"} <= {one["step"] for one in found.findings}
+    assert {"sasl", "advertised", "partitions"} <= {finding["step"] for finding in found.findings}
 
 
 def test_what_is_wrong_is_said_in_one_sentence(kerberos: Kerberos) -> None:

@@ -100,7 +100,7 @@ def written(broker: Kavka) -> list[str]:
     """The values of the topic's records."""
     _, ends = offsets(broker.bootstrap, "t", 1)
     found = KafkaPython().read(broker.bootstrap, "t", ends)[0]
-    return [(one.record.value or b"").decode() for one in found]
+    return [(message.record.value or b"").decode() for message in found]
 
 
 @contextmanager

@@ -119,13 +119,13 @@ def mirror(pair: tuple[BrokerProcess, BrokerProcess], tmp_path: Path) -> Iterato
         process.close()
 
 
-def kill(what: str, source: BrokerProcess, target: BrokerProcess, mirror: MirrorProcess) -> None:
+def kill(victim: str, source: BrokerProcess, target: BrokerProcess, mirror: MirrorProcess) -> None:
     """SIGKILL, and a new start."""
-    if what == "mirror":
+    if victim == "mirror":
         mirror.kill()
         mirror.start()
     else:
-        broker = source if what == "source" else target
+        broker = source if victim == "source" else target
         broker.kill()
         broker.start()
 
@@ -498,7 +498,7 @@ def test_a_topic_that_is_deleted_before_all_is_copied_is_named(
     said = capsys.readouterr()
     assert "t0 was deleted in the source: nothing more of it is copied" in said.err
     assert "topic t0: deleted in the source before all records were copied" in said.err
-    here, there = (mirroring.read(one.bootstrap, ["t1"]) for one in pair)
+    here, there = (mirroring.read(broker.bootstrap, ["t1"]) for broker in pair)
     assert not [*mirroring.differences(here, there)]
 
 
@@ -514,7 +514,7 @@ def test_a_topic_of_small_batches_is_copied(pair: tuple[BrokerProcess, BrokerPro
     assert producer.flush(60) == 0
     way = f"--source {source.bootstrap} --target {target.bootstrap} --until-caught-up"
     assert main(TOOL, [*way.split(), "--topic", "small"]) == 0
-    here, there = (mirroring.read(one.bootstrap, ["small"]) for one in pair)
+    here, there = (mirroring.read(broker.bootstrap, ["small"]) for broker in pair)
     assert len(here["small", 0]) == 300
     assert not [*mirroring.differences(here, there)]
 
@@ -544,7 +544,7 @@ def test_a_config_that_has_not_followed_yet_ends_nothing(
     way = f"--source {source.bootstrap} --target {target.bootstrap} --until-caught-up"
     assert main(TOOL, [*way.split(), "--topic", "t"]) == 0
     assert "begins anew: the target refuses the record of t-0" in capsys.readouterr().err
-    here, there = (mirroring.read(one.bootstrap, ["t"]) for one in pair)
+    here, there = (mirroring.read(broker.bootstrap, ["t"]) for broker in pair)
     assert len(here["t", 0]) == 1
     assert not [*mirroring.differences(here, there)]
 

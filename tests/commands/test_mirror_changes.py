@@ -53,7 +53,7 @@ def run(pair: tuple[BrokerProcess, BrokerProcess], topics: str, *options: str) -
 
 def differences(pair: tuple[Kavka, Kavka], topic: str, count: int) -> list[str]:
     """Between both; the source is to have so many."""
-    here, there = (mirroring.read(one.bootstrap, [topic]) for one in pair)
+    here, there = (mirroring.read(broker.bootstrap, [topic]) for broker in pair)
     assert sum(map(len, here.values())) == count
     return [*mirroring.differences(here, there)]
 
@@ -134,7 +134,7 @@ def test_a_topic_that_goes_during_the_first_look_is_left_out(
         monkeypatch.setattr(look_module, "offsets_at", offsets)
     assert run(pair, f"{prefix}-.*") == 0
     assert not left
-    here, there = (mirroring.read(one.bootstrap, [stays]) for one in pair)
+    here, there = (mirroring.read(broker.bootstrap, [stays]) for broker in pair)
     assert any(here.values()) and not [*mirroring.differences(here, there)]
 
 
@@ -158,7 +158,7 @@ def test_a_broker_that_dies_during_the_first_look_is_waited_for(
         mirroring.fill(source.bootstrap, ["t", "t"], RECORDS)
         assert run((source, target), "t") == 0
         assert "waits: " in capsys.readouterr().err
-        here, there = (mirroring.read(one.bootstrap, ["t"]) for one in both)
+        here, there = (mirroring.read(broker.bootstrap, ["t"]) for broker in both)
     assert any(here.values()) and not [*mirroring.differences(here, there)]
 
 
@@ -188,7 +188,7 @@ def without(look: Look, topic: str) -> Look:
     """As if the source had not named it."""
 
     def rest(table: Mapping[Any, Any]) -> dict[Any, Any]:
-        return {at: one for at, one in table.items() if topic not in (at, at[0])}
+        return {at: value for at, value in table.items() if topic not in (at, at[0])}
 
     return look._replace(
         source=rest(look.source),
@@ -218,7 +218,7 @@ def test_a_topic_that_a_look_lacks_is_copied_to_its_end(
     monkeypatch.setattr(Clusters, "look", looked)
     assert run(pair, "lacks-.*", "--refresh-ms", "50") == 0
     assert "deleted" not in capsys.readouterr().err
-    here, there = (mirroring.read(one.bootstrap, topics) for one in pair)
+    here, there = (mirroring.read(broker.bootstrap, topics) for broker in pair)
     assert sum(map(len, here.values())) > MANY // 2
     assert not [*mirroring.differences(here, there)]
     assert next(count) > 5  # it has looked behind both
@@ -243,7 +243,7 @@ def test_a_source_that_names_no_topics_for_a_while_loses_none(
         way = f"--source {source.bootstrap} --target {target.bootstrap} --until-caught-up"
         assert main(TOOL, [*way.split(), "--topic", "t", "--refresh-ms", "50"]) == 0
         assert "deleted" not in capsys.readouterr().err
-        here, there = (mirroring.read(one.bootstrap, ["t"]) for one in (source, target))
+        here, there = (mirroring.read(broker.bootstrap, ["t"]) for broker in (source, target))
     assert any(here.values()) and not [*mirroring.differences(here, there)]
 
 

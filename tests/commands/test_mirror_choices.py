@@ -24,5 +24,7 @@ def test_topics_are_chosen_and_have_replicas(options: str, replicas: int) -> Non
         copied = ["orders", "payments", "test"]
         assert [name for name in target.topics() if name in source.topics()] == copied
         for name in copied:
-            assert [len(one.replicas) for one in found[name].partitions.values()] == [replicas]
-            assert [one.value for one in target.read(name, 0, at_least=1)] == [b"a record"]
+            assert [len(partition.replicas) for partition in found[name].partitions.values()] == [
+                replicas
+            ]
+            assert [record.value for record in target.read(name, 0, at_least=1)] == [b"a record"]

@@ -81,11 +81,11 @@ def test_a_source_that_has_just_started_is_waited_for(
         mirroring.fill(source.bootstrap, ["t", "t"], RECORDS)
         source.stop()
         source.launch()
-        here, there = ({"bootstrap.servers": one.bootstrap} for one in both)
+        here, there = ({"bootstrap.servers": broker.bootstrap} for broker in both)
         clusters = Clusters(here, there, None)
         eventually(lambda: answers(clusters), within_s=60, what="the source answers")
         assert run(both, "t") == 0, capsys.readouterr().err
-        copied, copies = (mirroring.read(one.bootstrap, ["t"]) for one in both)
+        copied, copies = (mirroring.read(broker.bootstrap, ["t"]) for broker in both)
     assert any(copied.values()) and not [*mirroring.differences(copied, copies)]
 
 
@@ -152,7 +152,7 @@ def test_what_was_read_with_a_record_that_can_t_be_copied_is_of_the_topics_looke
         found: list[Message] = []
         while len({message.topic() for message in found}) < 2:
             found += read(reader, wait_s)
-        return sorted(found, key=lambda one: str(one.topic()), reverse=True)
+        return sorted(found, key=lambda message: str(message.topic()), reverse=True)
 
     with monkeypatch.context() as patch:
         patch.setattr(unsent_module, "sized", refused)

@@ -123,7 +123,7 @@ def end(mirror: MirrorProcess, pair: tuple[Kavka, Kavka], topics: list[str], cou
     """Have the rest copied; the target must have all."""
     assert mirror.end() == 128 + signal.SIGINT, mirror.output()
     assert mirror.start("--until-caught-up").end(None) == 0, mirror.output()
-    here, there = (mirroring.read(one.bootstrap, topics) for one in pair)
+    here, there = (mirroring.read(broker.bootstrap, topics) for broker in pair)
     assert sum(map(len, here.values())) == count
     assert not [*mirroring.differences(here, there)]
 

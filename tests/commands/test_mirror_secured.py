@@ -59,7 +59,7 @@ def test_it_is_let_in(
     words = f"--{side} {secured.at(listener)} --{side}-config {file} --{other} {plain.bootstrap}"
     words += f" --include .*-{name} --name {name} --groups {name} --until-caught-up"
     assert main(TOOL, words.split()) == 0
-    here, there = (mirroring.read(one.bootstrap, topics) for one in (source, target))
+    here, there = (mirroring.read(broker.bootstrap, topics) for broker in (source, target))
     assert sum(map(len, here.values())) and not [*mirroring.differences(here, there)]
     translated = mirroring.committed(target.bootstrap, name, topics)
     assert not [*mirroring.misplaced(here, there, offsets, translated)]

@@ -77,7 +77,7 @@ def words(given: Sequence[str], broker: Kavka, place: Path) -> list[str]:
     ):
         (place / name).write_text(text)
     files = {path.name: str(path) for path in place.iterdir()}
-    name, *rest = (files.get(one, one) for one in given)
+    name, *rest = (files.get(word, word) for word in given)
     return [name, "--bootstrap-server", broker.bootstrap, *rest]
 
 

@@ -136,7 +136,7 @@ def fill(members: Sequence[BrokerProcess]) -> None:
 
 def await_replicas(
     members: Sequence[BrokerProcess],
-    wanted: Mapping[int, list[int]],
+    expected: Mapping[int, list[int]],
     *,
     in_order: bool = True,
     in_sync: bool = True,
@@ -145,26 +145,29 @@ def await_replicas(
     unless `in_sync` is False. In what order a cancelled reassignment leaves them is the cluster's
     choice."""
     ordered = list if in_order else sorted
-    asked = {"topics": [{"name": TOPIC}], "allow_auto_topic_creation": False}
-    more = ("cluster", "topic")
+    fields = {"topics": [{"name": TOPIC}], "allow_auto_topic_creation": False}
+    kinds = ("cluster", "topic")
 
     def are_there(member: BrokerProcess) -> bool:
         with RawConnection(HOST, member.port) as connection:
-            flags = {f"include_{one}_authorized_operations": False for one in more}
-            answer = connection.request("Metadata", 8, **asked, **flags)
-        found = {one["partition_index"]: one for one in answer["topics"][0]["partitions"]}
+            flags = {f"include_{kind}_authorized_operations": False for kind in kinds}
+            answer = connection.request("Metadata", 8, **fields, **flags)
+        found = {
+            partition["partition_index"]: partition
+            for partition in answer["topics"][0]["partitions"]
+        }
         return all(
             number in found
             and ordered(found[number]["replica_nodes"]) == ordered(replicas)
             and (not in_sync or sorted(found[number]["isr_nodes"]) == sorted(replicas))
-            for number, replicas in wanted.items()
+            for number, replicas in expected.items()
         )
 
     for member in members:
         eventually(
             partial(are_there, member),
             within_s=DONE_WITHIN_S,
-            what=f"broker {member.home.name} knows of {wanted}",
+            what=f"broker {member.home.name} knows of {expected}",
             detail=member.tail,
         )
 
@@ -199,16 +202,21 @@ def test_both_tools_move_partitions_alike(
     def session(is_ours: bool, tools: Tools) -> Iterator[tuple[str, Said]]:
         for line in lines:
             if line.startswith("await"):
-                how, name = line.split()
-                wanted = {one["partition"]: one["replicas"] for one in plans[name]}
-                has_begun = how == "await-begun"
+                wait, name = line.split()
+                expected = {
+                    partition["partition"]: partition["replicas"] for partition in plans[name]
+                }
+                has_begun = wait == "await-begun"
                 if has_begun:
-                    wanted = {
-                        number: [*replicas, *(one for one in HOME[number] if one not in replicas)]
-                        for number, replicas in wanted.items()
+                    expected = {
+                        number: [
+                            *replicas,
+                            *(replica for replica in HOME[number] if replica not in replicas),
+                        ]
+                        for number, replicas in expected.items()
                     }
-                await_replicas(members, wanted, in_order=how == "await", in_sync=not has_begun)
-                if how == "await":
+                await_replicas(members, expected, in_order=wait == "await", in_sync=not has_begun)
+                if wait == "await":
                     await_moved(members[0], name)
             elif is_ours:
                 yield line, kavka(reassign_partitions.TOOL, members[0], line)
@@ -216,15 +224,15 @@ def test_both_tools_move_partitions_alike(
                 yield line, apache_kafka(tools, REASSIGN, members[0], line)
 
     with Tools(tmp_path / "tools.log") as tools:
-        wanted = list(session(False, tools))
-        found = list(session(True, tools))
+        of_theirs = list(session(False, tools))
+        of_ours = list(session(True, tools))
     differences = [
         text
-        for (line, theirs), (_, ours) in zip(wanted, found, strict=True)
+        for (line, theirs), (_, ours) in zip(of_theirs, of_ours, strict=True)
         for text in difference(line, _settled(ours), _settled(theirs))
     ]
     assert not differences, "\n".join(differences)
-    said = dict(wanted)  # the last of each line: a session that did nothing would prove nothing
+    said = dict(of_theirs)  # the last of each line: a session that did nothing would prove nothing
     assert (
         "still in progress"
         in said["--verify --reassignment-json-file to.json --preserve-throttles"].stdout
@@ -254,14 +262,14 @@ def test_both_tools_propose_places_alike(
     plans = [
         json.loads(text) for text in (proposed, theirs.stdout.rpartition("configuration\n")[2])
     ]
-    ids = {int(one) for one in brokers.split(",")}
+    ids = {int(broker_id) for broker_id in brokers.split(",")}
     for plan in plans:
         assert plan["version"] == 1
-        assert [one["partition"] for one in plan["partitions"]] == sorted(HOME)
-        assert all(one["log_dirs"] == ["any", "any"] for one in plan["partitions"])
-        replicas = [one["replicas"] for one in plan["partitions"]]
-        assert all(len({*one} & ids) == 2 for one in replicas), replicas
-        first = sorted(one[0] for one in replicas)
+        assert [partition["partition"] for partition in plan["partitions"]] == sorted(HOME)
+        assert all(partition["log_dirs"] == ["any", "any"] for partition in plan["partitions"])
+        replicas = [partition["replicas"] for partition in plan["partitions"]]
+        assert all(len({*each} & ids) == 2 for each in replicas), replicas
+        first = sorted(each[0] for each in replicas)
         assert len({*first}) == len(ids) and len(first) == len(HOME), replicas
 
 

@@ -20,7 +20,7 @@ from support.class_file import texts_of_class
 from support.java_tools import Tools
 
 CLASSES: Final[Mapping[str, str]] = {
-    **{name.removeprefix("kafka-"): one for name, one in JAVA_CLASSES.items()},
+    **{name.removeprefix("kafka-"): java_class for name, java_class in JAVA_CLASSES.items()},
     "delegation-tokens": f"{TOOLS}.DelegationTokenCommand",
     "replica-verification": f"{TOOLS}.ReplicaVerificationTool",
 }
@@ -97,34 +97,36 @@ def differences(tools: Tools, name: str) -> Iterator[str]:
     commands = COMMANDS.get(name, ())
     if commands:
         listed = LISTED.findall(help_of(tools, name))
-        found = {one for many, single in listed for one in (*many.split(","), single) if one}
+        found = {word for many, single in listed for word in (*many.split(","), single) if word}
         assert found == {*commands}, (name, found)
-    for command in ((), *((one,) for one in commands)):
-        wanted, ours = shown(help_of(tools, name, *command)), of_kavka(name, *command)
+    for command in ((), *((word,) for word in commands)):
+        theirs, ours = shown(help_of(tools, name, *command)), of_kavka(name, *command)
         words = " ".join((name, *command))
-        yield from (f"{words}: {one} is missing" for one in sorted(wanted.names - ours.names))
-        for one in sorted(wanted.names & ours.names):
-            if (one in wanted.valued) != (one in ours.valued):
-                yield f"{words}: {one} {'takes' if one in wanted.valued else 'has no'} value"
+        yield from (
+            f"{words}: {missing} is missing" for missing in sorted(theirs.names - ours.names)
+        )
+        for option in sorted(theirs.names & ours.names):
+            if (option in theirs.valued) != (option in ours.valued):
+                yield f"{words}: {option} {'takes' if option in theirs.valued else 'has no'} value"
 
 
 def test_no_option_is_missing(tmp_path: Path) -> None:
     with Tools(tmp_path / "tools.log") as tools:
         names = sorted(CLASSES.keys() - set(UNASKED))
-        found = [one for name in names for one in differences(tools, name)]
+        found = [difference for name in names for difference in differences(tools, name)]
     assert not found, "\n".join(found)
 
 
 @pytest.mark.parametrize("name", UNASKED)
 def test_no_option_of_the_class_is_missing(name: str) -> None:
-    wanted = {
-        one for one in texts_of_class(java.kafka_libs(), CLASSES[name]) if WORD.fullmatch(one)
+    theirs = {
+        text for text in texts_of_class(java.kafka_libs(), CLASSES[name]) if WORD.fullmatch(text)
     }
-    assert {"--bootstrap-server", "--command-config"} <= wanted
+    assert {"--bootstrap-server", "--command-config"} <= theirs
     ours = of_kavka(name).names.union(
-        *(of_kavka(name, one).names for one in COMMANDS.get(name, ()))
+        *(of_kavka(name, command).names for command in COMMANDS.get(name, ()))
     )
-    assert wanted <= ours
+    assert theirs <= ours
 
 
 @pytest.mark.parametrize("name", ["producer-perf-test", *UNASKED[1:]])

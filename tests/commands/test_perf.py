@@ -61,8 +61,8 @@ PAYLOADS = r"""
     newline
 """
 SPLIT = "\n".join(
-    f"--topic perf --num-records 1 --throughput -1 --payload-file CONFIG/{one} {SUMMED_UP}"
-    for one in map(str.strip, PAYLOADS.strip().splitlines())
+    f"--topic perf --num-records 1 --throughput -1 --payload-file CONFIG/{payloads} {SUMMED_UP}"
+    for payloads in map(str.strip, PAYLOADS.strip().splitlines())
 )
 """Where the records of a file begin and end."""
 
@@ -253,11 +253,11 @@ def test_verifiable_clients_say_the_same(brokers: Sequence[BrokerProcess], tmp_p
         ):
             for line in texts:
                 line = lines(line, tmp_path)
-                wanted = apache_kafka(OneByOne(), f"{TOOLS}.{name}", brokers[0], line)
-                said = kavka(tool, brokers[1], line)
-                same = said.exit_code == wanted.exit_code
-                if not same or stable_events(said.stdout) != stable_events(wanted.stdout):
-                    found.append(f"{line}\n  {wanted}\n  {said}")
+                theirs = apache_kafka(OneByOne(), f"{TOOLS}.{name}", brokers[0], line)
+                ours = kavka(tool, brokers[1], line)
+                same = ours.exit_code == theirs.exit_code
+                if not same or stable_events(ours.stdout) != stable_events(theirs.stdout):
+                    found.append(f"{line}\n  {theirs}\n  {ours}")
         assert not found, "\n".join(found)
 
 

@@ -65,8 +65,8 @@ def test_lines_are_printed_above_a_bar(broker: Kavka) -> None:
     assert re.search("records .*/30", ran.terminal)
     lines = screen(ran.terminal)
     assert len(lines) > 3
-    for one in lines:
-        assert re.fullmatch(r"\d+ records sent, .* latency.*", one), lines
+    for printed in lines:
+        assert re.fullmatch(r"\d+ records sent, .* latency.*", printed), lines
 
 
 def test_lines_of_a_file_are_counted(broker: Kavka, tmp_path: Path) -> None:

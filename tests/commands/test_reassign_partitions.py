@@ -220,7 +220,10 @@ def test_both_tools_say_the_same(
             assert (said.exit_code, said.stderr) == (1, why + "\n")
         line = "--verify --reassignment-json-file no-topic.json --output json"
         said = kavka(TOOL, broker, line)
-        states = {one["topic"]: one["state"] for one in json.loads(said.stdout)["partitions"]}
+        states = {
+            partition["topic"]: partition["state"]
+            for partition in json.loads(said.stdout)["partitions"]
+        }
         assert (said.exit_code, states) == (1, {"nope": "not active", "orders": "completed"})
 
 
@@ -260,5 +263,5 @@ def moved_alike(tools: Tools, broker: BrokerProcess) -> Iterator[str]:
             )
             said[-1].append(done)
         await_moved(broker, "full-second.json")
-    for line, wanted, found in zip(lines, *said, strict=True):
-        yield from difference(line, found, wanted)
+    for line, theirs, ours in zip(lines, *said, strict=True):
+        yield from difference(line, ours, theirs)

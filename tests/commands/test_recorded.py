@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from commands import players
-from commands.exceptions import wanted_of_kavka, wanted_of_own_tool
+from commands.exceptions import expected_of_kavka, expected_of_own_tool
 from commands.page import PAGE, page
 from commands.record import SETTINGS, WithoutElr
 from commands.recorded import SESSIONS, Run, runs
@@ -23,10 +23,10 @@ from support.java_tools import Tools
 from support.process import BrokerProcess, running
 
 
-def unlike(wanted: Run, found: Run, errors: str) -> Iterator[str]:
+def unlike(expected: Run, found: Run, errors: str) -> Iterator[str]:
     """How a run differs from what should become of it."""
     said = Said(found.exit_code, found.printed, errors if found.exit_code else "")
-    yield from difference(wanted.line, said, Said(wanted.exit_code, wanted.printed, ""))
+    yield from difference(expected.line, said, Said(expected.exit_code, expected.printed, ""))
 
 
 @pytest.mark.parametrize("tools", ["Kavka's tools", "Apache Kafka's tools"])
@@ -44,13 +44,13 @@ def test_recorded_sessions_go_the_same(
             play = players.apache_kafka(stack.enter_context(Tools(tmp_path / "tools.log")))
         stage = players.Stage(play, broker, tmp_path)
 
-        def compare(wanted: Run) -> list[str]:
-            found, errors = stage.play(wanted)
+        def compare(expected: Run) -> list[str]:
+            found, errors = stage.play(expected)
             if is_ours:
-                wanted = wanted_of_own_tool(wanted)
+                expected = expected_of_own_tool(expected)
             if kind is Kavka:
-                wanted = wanted_of_kavka(wanted, found)
-            return [*unlike(wanted, found, errors if is_ours else "")]
+                expected = expected_of_kavka(expected, found)
+            return [*unlike(expected, found, errors if is_ours else "")]
 
         differing = []
         for run in itertools.chain.from_iterable(map(runs, SESSIONS)):

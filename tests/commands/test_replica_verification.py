@@ -29,9 +29,9 @@ def test_all_replicas_are_compared(
         line = f"{address} {cluster.bootstrap_servers} --topics-include orders --once"
         more = f"--fetch-size {fetch_size} --command-config {config} --output json"
         exit_code = main(["replica-verification", *line.split(), *more.split()])
-    events = [json.loads(one) for one in capsys.readouterr().out.splitlines()]
+    events = [json.loads(text) for text in capsys.readouterr().out.splitlines()]
     assert exit_code == 0
-    assert [one["event"] for one in events] == ["started", "report"]
+    assert [event["event"] for event in events] == ["started", "report"]
     report = events[-1]
     assert (report["topic"], report["partitions"], report["maxLag"]) == ("orders", 2, 0)
     assert report["offset"] == RECORDS // 2

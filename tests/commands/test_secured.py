@@ -93,7 +93,7 @@ def test_tokens_come_from_a_file_or_from_an_endpoint(broker: SecureKafka, tmp_pa
                 "clientSecret=secret;",
             )
             assert _sees_topics(_listed(broker, broker.at("SASL"), client)), name
-        assert {one.credentials for one in endpoint.asked} == {"me:secret"}
+        assert {request.credentials for request in endpoint.asked} == {"me:secret"}
 
 
 def test_a_certificate_for_another_host_is_refused(broker: SecureKafka) -> None:
@@ -251,7 +251,7 @@ def test_the_doctor_looks_behind_a_login(
     file = broker.user(listener, "alice", mechanism)
     found = examined(broker.at(listener), "--command-config", str(file))
     assert not found.problems
-    assert {"sasl", "advertised", "partitions"} <= {one["step"] for one in found.findings}
+    assert {"sasl", "advertised", "partitions"} <= {finding["step"] for finding in found.findings}
 
 
 def test_the_doctor_says_why_a_login_fails(broker: SecureKafka, tmp_path: Path) -> None:

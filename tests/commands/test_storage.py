@@ -185,10 +185,12 @@ def test_both_tools_say_the_same(tmp_path: Path) -> None:
     """At the same paths, as these determine the order in which directories are formatted."""
     java.program("java")
     home = tmp_path / "home"
-    wanted = [(line, apache(line, written(home))) for line in lines()]
+    theirs = [(line, apache(line, written(home))) for line in lines()]
     home.rename(tmp_path / "theirs")
     found = [
-        one for line, said in wanted for one in difference(line, kavka(line, written(home)), said)
+        differing
+        for line, said in theirs
+        for differing in difference(line, kavka(line, written(home)), said)
     ]
     assert not found, "\n".join(found)
 
@@ -257,7 +259,7 @@ def test_a_random_uuid_in_each_form(form: str, said: str) -> None:
     assert re.sub(r"[\w-]{22}", "ID", out.getvalue()) == said
 
 
-def asked(broker: Kavka, tool: str, command: str) -> list[list[str]]:
+def rows(broker: Kavka, tool: str, command: str) -> list[list[str]]:
     """The rows that a tool prints."""
     out, server = io.StringIO(), ["--bootstrap-server", broker.bootstrap]
     before, after = (server, []) if tool == "features" else ([], server)
@@ -276,9 +278,9 @@ def test_a_broker_starts_on_what_was_formatted(tmp_path: Path) -> None:
     with running([broker]):
         assert main(["storage", "format", "-t", CLUSTER, "-g", *overrides]) == 0
         create_topic(broker.bootstrap, "t", 1)
-        assert asked(broker, "cluster", "cluster-id") == [["clusterId"], [CLUSTER]]
-        assert [row[0] for row in asked(broker, "cluster", "list-endpoints")] == ["id", "7"]
-        found = {row[0]: row[3] for row in asked(broker, "features", "describe")}
+        assert rows(broker, "cluster", "cluster-id") == [["clusterId"], [CLUSTER]]
+        assert [row[0] for row in rows(broker, "cluster", "list-endpoints")] == ["id", "7"]
+        found = {row[0]: row[3] for row in rows(broker, "features", "describe")}
         assert (found["group.version"], found["transaction.version"]) == ("0", "1")
         broker.stop()
     assert (tmp_path / "b" / "meta.properties").read_text() == before

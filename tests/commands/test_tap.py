@@ -52,17 +52,19 @@ def test_a_stock_client_notices_nothing_and_all_it_says_is_decoded(
         assert_same(client.read(broker.bootstrap, topic, ends), through)
 
         shown = tap.messages("--records", "--full")
-        messages = [one for one in shown if "kind" in one]
-        assert [one for one in shown if "unknown" in one or "passed on" in str(one)] == []
-        requests = [one for one in messages if one["kind"] == "request"]
-        assert {"ApiVersions", "Metadata", "Produce", "Fetch"} <= {one["api"] for one in requests}
+        messages = [line for line in shown if "kind" in line]
+        assert [line for line in shown if "unknown" in line or "passed on" in str(line)] == []
+        requests = [message for message in messages if message["kind"] == "request"]
+        assert {"ApiVersions", "Metadata", "Produce", "Fetch"} <= {
+            request["api"] for request in requests
+        }
         assert len(tap.lines()) == len(shown), "a line for each"
         # All of it came through here: what was written, and what was read.
         values = [
             record["value"]
-            for one in requests
-            if one["api"] == "Produce"
-            for data in one["message"]["topic_data"]
+            for request in requests
+            if request["api"] == "Produce"
+            for data in request["message"]["topic_data"]
             for partition in data["partition_data"]
             for batch in partition["records"]
             for record in batch["records"]
@@ -97,13 +99,17 @@ def test_clients_of_several_brokers_stay_on_it(client: Client, tmp_path: Path) -
         assert_same(client.read(cluster.addresses[1], "t", ends), through)
         tap.stop()
         shown = tap.messages("--api", "Produce,Fetch")
-        written = [one for one in shown if one["api"] == "Produce" and one["kind"] == "request"]
-        assert {one["node"] for one in written} == {1, 2, 3}
+        written = [
+            message
+            for message in shown
+            if message["api"] == "Produce" and message["kind"] == "request"
+        ]
+        assert {request["node"] for request in written} == {1, 2, 3}
         seen = sum(
             batch["count"]
-            for one in tap.messages("--api", "Fetch", "--full", "--records")
-            if one["kind"] == "response"
-            for topic in one["message"]["responses"]
+            for message in tap.messages("--api", "Fetch", "--full", "--records")
+            if message["kind"] == "response"
+            for topic in message["message"]["responses"]
             for partition in topic["partitions"]
             for batch in partition["records"] or ()
         )
@@ -120,16 +126,16 @@ def test_filters_show_what_they_name(broker: BrokerProcess, tmp_path: Path) -> N
             producer.close()
         tap.stop()
         produced = tap.messages("--api", "produce", "--client", "one")
-        assert [(one["api"], one["clientId"], one["kind"]) for one in produced] == [
+        assert [(message["api"], message["clientId"], message["kind"]) for message in produced] == [
             ("Produce", "one", "request"),
             ("Produce", "one", "response"),
         ]
         assert produced[0]["partitions"][0]["topic"] == "filtered-a"
         assert produced[1]["ms"] > 0
         of_b = tap.messages("--topic", "filtered-b", "--api", "0,3")
-        assert {one["clientId"] for one in of_b} == {"two"}
+        assert {message["clientId"] for message in of_b} == {"two"}
         failed = tap.messages("--error", "any", "--topic", "filtered-.*")
-        assert {tuple(one["errors"]) for one in failed} <= {
+        assert {tuple(message["errors"]) for message in failed} <= {
             ("UNKNOWN_TOPIC_OR_PARTITION",),
             ("LEADER_NOT_AVAILABLE",),
         }
@@ -149,7 +155,7 @@ def test_what_is_not_kafkas_passes_through(broker: BrokerProcess, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("words", "wanted"),
+    ("words", "expected"),
     [
         ("", 'Missing required argument "[listen]"'),
         ("--listen 9092 --bootstrap-server localhost:1", "--listen: '9092' is not HOST:PORT"),
@@ -166,7 +172,7 @@ def test_what_is_not_kafkas_passes_through(broker: BrokerProcess, tmp_path: Path
         ("--tap", "tap is not a recognized option"),
     ],
 )
-def test_wrong_words_get_one_line(words: str, wanted: str, tmp_path: Path) -> None:
+def test_wrong_words_get_one_line(words: str, expected: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [*TAP, *words.split()],
         env=kavka_environment(),
@@ -176,4 +182,4 @@ def test_wrong_words_get_one_line(words: str, wanted: str, tmp_path: Path) -> No
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1), done.stderr
-    assert wanted in done.stderr
+    assert expected in done.stderr

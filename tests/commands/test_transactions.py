@@ -125,4 +125,8 @@ def test_both_tools_say_the_same(kind: type[BrokerProcess], tmp_path: Path) -> N
         assert kavka(TOOL, broker, abort).exit_code == 0
         found += both(CHANGING)
         assert not found, "\n".join(found)
-        assert {one["state"] for one in listed} >= {"Ongoing", "Empty", "CompleteAbort"}
+        assert {transaction["state"] for transaction in listed} >= {
+            "Ongoing",
+            "Empty",
+            "CompleteAbort",
+        }

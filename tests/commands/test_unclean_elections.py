@@ -95,14 +95,14 @@ def await_led(broker: BrokerProcess, alive: set[int], leader: int, isr: list[int
         more = ("allow_auto_topic_creation", "include_cluster_authorized_operations")
         flags = dict.fromkeys((*more, "include_topic_authorized_operations"), False)
         with RawConnection(HOST, broker.port) as connection:
-            asked = [{"name": topic} for topic in TOPICS]
-            answer = connection.request("Metadata", 8, topics=asked, **flags)
+            requested = [{"name": topic} for topic in TOPICS]
+            answer = connection.request("Metadata", 8, topics=requested, **flags)
         led = [
-            (one["leader_id"], sorted(one["isr_nodes"]))
+            (partition["leader_id"], sorted(partition["isr_nodes"]))
             for topic in answer["topics"]
-            for one in topic["partitions"]
+            for partition in topic["partitions"]
         ]
-        return {one["node_id"] for one in answer["brokers"]}, led
+        return {node["node_id"] for node in answer["brokers"]}, led
 
     def is_so() -> bool:
         brokers, led = known()
@@ -119,25 +119,25 @@ def test_a_replica_out_of_sync_is_elected(
 ) -> None:
     java.program("java")
     with serving(tmp_path / "cluster") as members, Tools(tmp_path / "tools.log") as tools:
-        asked, leader, follower = members
+        bystander, leader, follower = members
         for topic in TOPICS:
-            assert kavka(topics.TOOL, asked, CREATE.format(topic)).exit_code == 0
-        await_led(asked, {1, 2, 3}, leader=2, isr=[2, 3])
-        write(asked, KEPT, "all")
+            assert kavka(topics.TOOL, bystander, CREATE.format(topic)).exit_code == 0
+        await_led(bystander, {1, 2, 3}, leader=2, isr=[2, 3])
+        write(bystander, KEPT, "all")
         follower.stop()
-        await_led(asked, {1, 2}, leader=2, isr=[2])
-        write(asked, LOST, "1")
+        await_led(bystander, {1, 2}, leader=2, isr=[2])
+        write(bystander, LOST, "1")
         leader.kill()
-        await_led(asked, {1}, leader=-1, isr=None)
+        await_led(bystander, {1}, leader=-1, isr=None)
         follower.start()
-        await_led(asked, {1, 3}, leader=-1, isr=None)
+        await_led(bystander, {1, 3}, leader=-1, isr=None)
 
         def said(line: str) -> tuple[int, str]:
             """What both tools say."""
-            theirs = apache_kafka(tools, LEADER_ELECTION, asked, line.replace("TOPIC", "java"))
-            ours = kavka(leader_election.TOOL, asked, line.replace("TOPIC", "kavka"))
-            wanted = theirs._replace(stdout=theirs.stdout.replace("java-0", "kavka-0"))
-            assert not [*difference(line, ours, wanted)]
+            theirs = apache_kafka(tools, LEADER_ELECTION, bystander, line.replace("TOPIC", "java"))
+            ours = kavka(leader_election.TOOL, bystander, line.replace("TOPIC", "kavka"))
+            expected = theirs._replace(stdout=theirs.stdout.replace("java-0", "kavka-0"))
+            assert not [*difference(line, ours, expected)]
             return ours.exit_code, ours.stdout
 
         assert said(PREFERRED)[0] == 1
@@ -146,13 +146,13 @@ def test_a_replica_out_of_sync_is_elected(
             "Successfully completed leader election (UNCLEAN) for partitions kavka-0\n",
         )
         assert said(UNCLEAN) == (0, "Valid replica already elected for partitions kavka-0\n")
-        await_led(asked, {1, 3}, leader=3, isr=[3])
+        await_led(bystander, {1, 3}, leader=3, isr=[3])
         leader.start()
-        await_led(asked, {1, 2, 3}, leader=3, isr=[2, 3])
-        await_kept(asked)
+        await_led(bystander, {1, 2, 3}, leader=3, isr=[2, 3])
+        await_kept(bystander)
         assert said(PREFERRED) == (
             0,
             "Successfully completed leader election (PREFERRED) for partitions kavka-0\n",
         )
-        await_led(asked, {1, 2, 3}, leader=2, isr=[2, 3])
-        await_kept(asked)
+        await_led(bystander, {1, 2, 3}, leader=2, isr=[2, 3])
+        await_kept(bystander)

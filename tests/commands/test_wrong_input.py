@@ -258,8 +258,8 @@ def test_a_missing_argument(name: str, tmp_path: Path, capfd: pytest.CaptureFixt
     if name == "version":
         assert main([name]) == 0
         return
-    line, wanted = MISSING[name]
-    assert wanted in said_of(name, words(line, tmp_path), capfd)
+    line, expected = MISSING[name]
+    assert expected in said_of(name, words(line, tmp_path), capfd)
 
 
 @pytest.fixture(scope="module")
@@ -270,11 +270,11 @@ def broker() -> Iterator[Broker]:
         yield broker
 
 
-@pytest.mark.parametrize(("line", "code", "wanted"), NO_SUCH, ids=lambda one: str(one))
+@pytest.mark.parametrize(("line", "code", "expected"), NO_SUCH, ids=lambda value: str(value))
 def test_what_is_not_there(
     line: str,
     code: int,
-    wanted: str,
+    expected: str,
     broker: Broker,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -284,8 +284,8 @@ def test_what_is_not_there(
     at = line.replace(" AT", f" --bootstrap-server {broker.bootstrap_servers}")
     assert exit_code(words(at, tmp_path)) == code
     said = capfd.readouterr()
-    lines = [one for one in said.err.splitlines() if not one.startswith(LIBRARY_S)]
-    assert len(lines) <= 1 and wanted in said.out + "".join(lines), said
+    lines = [text for text in said.err.splitlines() if not text.startswith(LIBRARY_S)]
+    assert len(lines) <= 1 and expected in said.out + "".join(lines), said
     assert "Traceback" not in said.out + said.err
 
 

@@ -72,7 +72,9 @@ def captured(kavka: Kavka, folder: Path) -> Iterator[tuple[str, str, bytes]]:
             write(kavka.bootstrap, topic, name)
             yield client, name, sent(kavka, topic)
     for name in NAMES:
-        plain = build([one._replace(key=b"%s %s" % (name.encode(), one.key)) for one in RECORDS])
+        plain = build(
+            [record._replace(key=b"%s %s" % (name.encode(), record.key)) for record in RECORDS]
+        )
         stream = codec_judge.Stream(CODECS[name], bytes(plain[61:]))
         [packed] = codec_judge.written([stream])
         batch = in_form(plain, CODECS[name], dict.fromkeys([bytes(plain[61:])], packed).__getitem__)

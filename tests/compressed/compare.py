@@ -42,15 +42,15 @@ class Reason:
     kavka: str
     kafka: str
 
-    def allows(self, one: Difference) -> bool:
+    def allows(self, difference: Difference) -> bool:
         """Whether it is the reason of this difference."""
         return all(
             fnmatchcase(value, pattern)
             for value, pattern in (
-                (one.label, self.label),
-                (one.place, self.place),
-                (one.kavka, self.kavka),
-                (one.kafka, self.kafka),
+                (difference.label, self.label),
+                (difference.place, self.place),
+                (difference.kavka, self.kavka),
+                (difference.kafka, self.kafka),
             )
         )
 
@@ -110,18 +110,20 @@ def differences(kavka: Found, kafka: Found) -> Iterator[Difference]:
                 yield Difference(label, place, *pair, details[:500])
 
 
-def reason_of(one: Difference) -> Reason | None:
+def reason_of(difference: Difference) -> Reason | None:
     """The first that allows it; other records are never allowed."""
-    if one.details:
+    if difference.details:
         return None
-    return next((reason for reason in REASONS if reason.allows(one)), None)
+    return next((reason for reason in REASONS if reason.allows(difference)), None)
 
 
 def unexplained(found: Sequence[Difference]) -> list[Difference]:
-    return [one for one in found if reason_of(one) is None]
+    return [difference for difference in found if reason_of(difference) is None]
 
 
 def outdated(found: Sequence[Difference]) -> list[str]:
     """Reasons of nothing."""
-    used = [reason_of(one) for one in found]
-    return [f"{one.label}, {one.place}: {one.why}" for one in REASONS if one not in used]
+    used = [reason_of(difference) for difference in found]
+    return [
+        f"{reason.label}, {reason.place}: {reason.why}" for reason in REASONS if reason not in used
+    ]

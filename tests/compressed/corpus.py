@@ -43,8 +43,8 @@ def records_of(number: int) -> bytearray:
     shift = number * APART_MS
     return build(
         [
-            one._replace(key=b"%d %s" % (number, one.key), time_ms=one.time_ms + shift)
-            for one in RECORDS
+            record._replace(key=b"%d %s" % (number, record.key), time_ms=record.time_ms + shift)
+            for record in RECORDS
         ]
     )
 
@@ -56,11 +56,11 @@ def cases() -> tuple[Case, ...]:
 
 
 def _clients() -> Iterator[Case]:
-    for one in json.loads(CAPTURED.read_text()):
-        batch = bytearray(base64.b64decode(one["batch"]))
+    for capture in json.loads(CAPTURED.read_text()):
+        batch = bytearray(base64.b64decode(capture["batch"]))
         yield Case(
             "as the clients send them",
-            f"{one['codec']} of {one['client']}",
+            f"{capture['codec']} of {capture['client']}",
             lambda number, batch=batch: _later(batch, number),  # type: ignore[misc]
         )
 

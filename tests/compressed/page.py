@@ -74,7 +74,7 @@ def _lines(
 ) -> Iterator[str]:
     new, old = versions
     yield from _HEAD.format(new=new, old=old).splitlines()
-    differing = {(one.label, one.place): one for one in found}
+    differing = {(difference.label, difference.place): difference for difference in found}
     reasons: dict[str, int] = {}
     group = ""
     total = same = 0
@@ -84,7 +84,11 @@ def _lines(
             yield from ("", f"## {group[0].upper()}{group[1:]}", "")
             yield f"| | {' | '.join(COLUMNS)} |"
             yield f"|---|{'---|' * len(COLUMNS)}"
-        words = {place: word for one in kafka for place, word in one.words[case.label].items()}
+        words = {
+            place: word
+            for of_broker in kafka
+            for place, word in of_broker.words[case.label].items()
+        }
         total += len(words)
         same += sum((case.label, place) not in differing for place in words)
         cells = [_cell(case, places, words, differing, reasons) for places in COLUMNS.values()]
@@ -111,10 +115,13 @@ def _cell(
     return ", ".join(shown)
 
 
-def _shown(word: str, one: Difference | None, reasons: dict[str, int]) -> str:
-    if one is None:
+def _shown(word: str, difference: Difference | None, reasons: dict[str, int]) -> str:
+    if difference is None:
         return _SHORT.get(word, word)
-    reason = reason_of(one)
+    reason = reason_of(difference)
     number = reasons.setdefault(reason.why, len(reasons) + 1) if reason else "?"
-    kavka, kafka = _SHORT.get(one.kavka, one.kavka), _SHORT.get(one.kafka, one.kafka)
+    kavka, kafka = (
+        _SHORT.get(difference.kavka, difference.kavka),
+        _SHORT.get(difference.kafka, difference.kafka),
+    )
     return f"{kavka} / {kafka} [{number}]"

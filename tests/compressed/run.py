@@ -55,7 +55,7 @@ Outcomes = dict[str, str]
 
 
 class Found(NamedTuple):
-    """What a broker made of all cases: `what` in short, and all records that were read."""
+    """What a broker made of all cases: `words` in short, and all records that were read."""
 
     words: dict[str, Outcomes]
     records: dict[str, dict[str, Any]]
@@ -82,11 +82,11 @@ def play(broker: BrokerProcess, chosen: Sequence[Case] | None = None) -> Found:
 
 def create(connection: RawConnection, topics: Mapping[str, Mapping[str, str]]) -> None:
     """Make topics, and wait until they can be written to."""
-    wanted = [new_topic(place(name), configs={**KEPT, **more}) for name, more in topics.items()]
+    new_topics = [new_topic(place(name), configs={**KEPT, **more}) for name, more in topics.items()]
 
     def are_made() -> bool:
-        answer = connection.request("CreateTopics", 5, timeout_ms=30_000, topics=wanted)
-        return all(one["error_code"] in MADE for one in answer["topics"])
+        answer = connection.request("CreateTopics", 5, timeout_ms=30_000, topics=new_topics)
+        return all(topic["error_code"] in MADE for topic in answer["topics"])
 
     eventually(are_made, within_s=WITHIN_S, what="the broker has registered, and made topics")
     for name in topics:
@@ -108,7 +108,7 @@ def written(connection: RawConnection, topic: str, batch: bytearray) -> tuple[st
     """The outcome of writing a batch, and of reading it back."""
     answer = connection.write(place(topic), 0, batch)
     if answer["error_code"]:
-        refused = [one["batch_index"] for one in answer["record_errors"]]
+        refused = [error["batch_index"] for error in answer["record_errors"]]
         return code_of(answer["error_code"]), refused
     base = answer["base_offset"]
     stored = bytearray(first_batch(connection.fetch(place(topic), 0, base)["records"]))
@@ -134,8 +134,14 @@ def first_batch(records: bytes) -> bytes:
 
 def plain(records: Sequence[Any], base: int, *, timed: bool = False) -> list[Any]:
     return [
-        (one.offset - base, None if timed else one.timestamp, one.key, one.value, one.headers)
-        for one in records
+        (
+            record.offset - base,
+            None if timed else record.timestamp,
+            record.key,
+            record.value,
+            record.headers,
+        )
+        for record in records
     ]
 
 
@@ -150,8 +156,8 @@ def by_time(connection: RawConnection, number: int, base: int) -> tuple[str, Any
     """Where the case's begin and middle are found, and the newest record of all, its last."""
     start = BASE_TIMESTAMP_MS + number * APART_MS
     found: list[tuple[int, int] | None] = []
-    for wanted in (start, start + 15, MAX_TIMESTAMP):
-        answer = connection.list_offset(place(SENT), 0, wanted)
+    for timestamp in (start, start + 15, MAX_TIMESTAMP):
+        answer = connection.list_offset(place(SENT), 0, timestamp)
         if answer["error_code"]:
             return code_of(answer["error_code"]), None
         nothing = answer["offset"] < 0
@@ -180,10 +186,10 @@ def compacted(broker: BrokerProcess, found: Found) -> None:
         if found.words[case.label].get(COMPACTED) not in (STORED, AS_SENT):
             continue
         start = BASE_TIMESTAMP_MS + number * APART_MS
-        of_case = [one for one in left if start <= one[0] < start + APART_MS]
+        of_case = [record for record in left if start <= record[0] < start + APART_MS]
         kept = len(of_case)
         found.words[case.label]["compaction"] = f"{kept} kept"
-        found.records[case.label]["compaction"] = [one[1:] for one in of_case]
+        found.records[case.label]["compaction"] = [record[1:] for record in of_case]
 
 
 def left_in(connection: RawConnection, topic: str) -> Iterator[tuple[Any, ...]]:
@@ -198,8 +204,8 @@ def left_in(connection: RawConnection, topic: str) -> Iterator[tuple[Any, ...]]:
             offset = field(batch, "base_offset") + field(batch, "last_offset_delta") + 1
             start = field(batch, "base_timestamp")
             try:
-                for one in read(batch):
-                    yield one.timestamp, one.key, one.value, tuple(one.headers)
+                for record in read(batch):
+                    yield record.timestamp, record.key, record.value, tuple(record.headers)
             except Exception:
                 # what kafka-python does not read is compared byte for byte
                 yield start, batch[61:], field(batch, "record_count")
@@ -249,8 +255,11 @@ def read_old(connection: RawConnection, base: int, version: int) -> tuple[str, A
     if answer["error_code"]:
         return code_of(answer["error_code"]), None
     first = messages(answer["records"])[:1]
-    inner = [one for outer in first for one in outer.get("inside", [outer])]
-    return STORED, [(one["timestamp"], one["key"], one["value"]) for one in inner]
+    inner = [inner_message for outer in first for inner_message in outer.get("inside", [outer])]
+    return STORED, [
+        (inner_message["timestamp"], inner_message["key"], inner_message["value"])
+        for inner_message in inner
+    ]
 
 
 def write_old(

@@ -72,14 +72,14 @@ def compare(home: Path, options: argparse.Namespace) -> int:
         ports = json.loads(options.judges.read_text())
         return compared(home, runs, {name: ports[name] for name in names}, options)
     with brokers.judges(home, names) as running:
-        return compared(home, runs, {name: one.port for name, one in running.items()}, options)
+        return compared(home, runs, {name: judge.port for name, judge in running.items()}, options)
 
 
 def chosen(options: argparse.Namespace) -> list[tuple[Case, int]]:
-    wanted = tables() if options.api is None else [table_of(options.api)]
+    every_table = tables() if options.api is None else [table_of(options.api)]
     return [
         (case, version)
-        for cases in wanted
+        for cases in every_table
         for case, version in cases.runs()
         if fnmatchcase(case.name, options.case) and options.version in (None, version)
     ]
@@ -96,11 +96,11 @@ def compared(
         for name, port in ports.items():
             summary(
                 facts_of(HOST, port, prefix),
-                [one for one in runs if judge_of(one[0].api, one[1]) == name],
+                [run for run in runs if judge_of(run[0].api, run[1]) == name],
             )
         return 0
     with brokers.pairs(home, ports, prefix) as pairs:
-        findings = [one for pair in pairs.values() for one in pair.play(runs)]
+        findings = [finding for pair in pairs.values() for finding in pair.play(runs)]
     wrong = unexplained(findings)
     print(report(findings if options.all else wrong))
     old: list[str] = []
@@ -120,7 +120,7 @@ def summary(facts: Facts, runs: list[tuple[Case, int]]) -> None:
         began_s = time.monotonic()
         found = played(Ground(case, version, facts))
         seconds = time.monotonic() - began_s
-        lines = [f"    {one.api}: {_brief(one.answer)}" for one in found]
+        lines = [f"    {answer.api}: {_brief(answer.answer)}" for answer in found]
         text = "\n".join(lines).replace(f"-v{version}-", "-v-")
         seen.setdefault((f"{case.api} '{case.name}'", text), []).append(version)
         if seconds > SLOW_S:
@@ -134,7 +134,7 @@ def _brief(answer: Any) -> Any:
     if isinstance(answer, dict):
         kept = {key: _brief(value) for key, value in answer.items() if key != "own answer"}
         return {key: value for key, value in kept.items() if value or key == "error_code"}
-    return [_brief(one) for one in answer] if isinstance(answer, list) else answer
+    return [_brief(element) for element in answer] if isinstance(answer, list) else answer
 
 
 if __name__ == "__main__":

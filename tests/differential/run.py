@@ -64,14 +64,18 @@ class Pair:
 
 def unexplained(findings: Iterable[Finding]) -> list[Finding]:
     """What no entry of the list allows."""
-    return [one for one in findings if not any(one.is_allowed_by(entry) for entry in ALLOWED)]
+    return [
+        finding
+        for finding in findings
+        if not any(finding.is_allowed_by(entry) for entry in ALLOWED)
+    ]
 
 
 def outdated(api: str, findings: Sequence[Finding]) -> list[str]:
     """Entries of an API that do not occur in the first and the last of their versions."""
     found = []
     for entry in ALLOWED:
-        seen = {one.version for one in findings if one.is_allowed_by(entry)}
+        seen = {finding.version for finding in findings if finding.is_allowed_by(entry)}
         missing = {version for version in entry.versions if version not in seen}
         if entry.api == api and missing:
             found.append(f"{entry} does not occur in version {min(missing)}")
@@ -81,11 +85,11 @@ def outdated(api: str, findings: Sequence[Finding]) -> list[str]:
 def report(findings: Sequence[Finding]) -> str:
     """The same difference in several versions as one paragraph."""
     versions: dict[tuple[str, ...], list[int]] = {}
-    for one in findings:
-        seen = one.difference
-        place = one.case.api, one.case.name, str(one.step), seen.path or "the whole"
-        key = (*place, repr(seen.answered), repr(seen.expected), one.judge)
-        versions.setdefault(key, []).append(one.version)
+    for finding in findings:
+        seen = finding.difference
+        place = finding.case.api, finding.case.name, str(finding.step), seen.path or "the whole"
+        key = (*place, repr(seen.answered), repr(seen.expected), finding.judge)
+        versions.setdefault(key, []).append(finding.version)
     lines = []
     for (api, case, step, path, kavka, kafka, judge), found in versions.items():
         lines.append(

@@ -40,7 +40,7 @@ def pairs(
 @pytest.mark.parametrize("cases", tables(), ids=lambda cases: cases.api)
 def test_answers_are_those_of_apache_kafka(cases: Cases, pairs: dict[str, Pair]) -> None:
     runs = list(cases.runs())
-    findings = [one for pair in pairs.values() for one in pair.play(runs)]
+    findings = [finding for pair in pairs.values() for finding in pair.play(runs)]
     wrong = unexplained(findings)
     assert not wrong, "\n" + report(wrong)
     assert not outdated(cases.api, findings)
@@ -60,10 +60,13 @@ def test_the_judges_serve_what_they_judge(judges: dict[str, BrokerProcess]) -> N
 
 def served_by(judge: BrokerProcess) -> dict[int, tuple[int, int]]:
     """{API key: (lowest, highest version)}, as it says itself."""
-    asked = ("ApiVersions", 0)
+    api = ("ApiVersions", 0)
     with Link(HOST, judge.port) as link:
-        answer = link.play(Step(wire_client.framed(wire_client.encode(*asked, 1)), asked))
-    return {one["api_key"]: (one["min_version"], one["max_version"]) for one in answer["api_keys"]}
+        answer = link.play(Step(wire_client.framed(wire_client.encode(*api, 1)), api))
+    return {
+        served["api_key"]: (served["min_version"], served["max_version"])
+        for served in answer["api_keys"]
+    }
 
 
 def test_no_entry_of_the_list_stands_twice() -> None:
@@ -72,4 +75,4 @@ def test_no_entry_of_the_list_stands_twice() -> None:
         assert entry.api in known, entry
         assert entry.why and entry.versions[0] <= entry.versions[1], entry
     entries = sorted(map(repr, ALLOWED))
-    assert all(one != following for one, following in pairwise(entries))
+    assert all(text != following for text, following in pairwise(entries))

@@ -99,7 +99,7 @@ class Client:
 
     def in_flight(self) -> list[int]:
         """Numbers of frames that have been sent and not been dealt with."""
-        return sorted(one.number for lane in self._lanes.values() for one in lane.frames)
+        return sorted(frame.number for lane in self._lanes.values() for frame in lane.frames)
 
     def run(self, frames: Iterable[Frame]) -> None:
         """Send all of them; each is dealt with at the end."""

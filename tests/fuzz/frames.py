@@ -48,14 +48,14 @@ class Frames:
         self._by_api = templates(world, seed)
         self.targets: list[str] = []
         self._target_of: dict[tuple[int, int], int] = {}
-        for found in self._by_api:
-            for one in found:
-                key = (one.api.key, one.version)
+        for of_api in self._by_api:
+            for frame_template in of_api:
+                key = (frame_template.api.key, frame_template.version)
                 if key not in self._target_of:
                     self._target_of[key] = len(self.targets)
-                    self.targets.append(f"{one.api.name} v{one.version}")
-        self._all = [one for found in self._by_api for one in found]
-        self._with_records = [one for one in self._all if one.records]
+                    self.targets.append(f"{frame_template.api.name} v{frame_template.version}")
+        self._all = [each for group in self._by_api for each in group]
+        self._with_records = [each for each in self._all if each.records]
         self._wheel = [index for index, kind in enumerate(KINDS) for _ in range(kind.weight)]
         self.kinds = [kind.name for kind in KINDS] + ["bomb", "bomb opened"]
         self._bomb_produce, self._bomb_open = _bomb_templates()
@@ -73,7 +73,7 @@ class Frames:
                 if frame.number < count:
                     yield frame
 
-    def one(self, number: int) -> Frame:
+    def frame(self, number: int) -> Frame:
         """A single one."""
         return self.block(number // BLOCK)[number % BLOCK]
 

@@ -152,7 +152,11 @@ def null(rnd: Random, data: bytearray, this: Template, other: Template) -> bytes
 
 def long_array(rnd: Random, data: bytearray, this: Template, other: Template) -> bytes:
     """An array of many items that are really there: its content over and over."""
-    arrays = [one for one in this.lengths if one.kind == "array" and one.end > one.at + one.size]
+    arrays = [
+        array
+        for array in this.lengths
+        if array.kind == "array" and array.end > array.at + array.size
+    ]
     if not arrays:
         return length(rnd, data, this, other)
     mark = arrays[_below(rnd, len(arrays))]

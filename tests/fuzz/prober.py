@@ -59,11 +59,11 @@ class Waits:
         """An upper bound of what so many per cent waited at most, in ms."""
         if percent >= 100:
             return self.worst_s * 1000
-        wanted = self.count * percent / 100
+        least = self.count * percent / 100
         seen = 0
         for index in sorted(self._classes):
             seen += self._classes[index]
-            if seen >= wanted:
+            if seen >= least:
                 return self._bounds[index] * 1000
         return 0.0
 
@@ -86,7 +86,8 @@ def _requests() -> list[bytes]:
         "Metadata", 9, topics=[{"name": TOPIC}], allow_auto_topic_creation=False
     )
     return [
-        wire_client.framed(one) for one in (wire_client.encode("ApiVersions", 2), metadata, produce)
+        wire_client.framed(request)
+        for request in (wire_client.encode("ApiVersions", 2), metadata, produce)
     ]
 
 

@@ -112,10 +112,10 @@ def template(api: Api, version: int, values: Values) -> Template:
         flexible,
         bytes(writer.out),
         marks,
-        [one for one in marks if one.kind == "int"],
-        [one for one in marks if one.kind in ("array", "string", "bytes", "records")],
-        [one for one in marks if one.kind == "tags"],
-        [one for one in marks if one.kind == "records"],
+        [mark for mark in marks if mark.kind == "int"],
+        [mark for mark in marks if mark.kind in ("array", "string", "bytes", "records")],
+        [mark for mark in marks if mark.kind == "tags"],
+        [mark for mark in marks if mark.kind == "records"],
     )
 
 
@@ -152,14 +152,14 @@ class _Writer:
         at = len(self.out)
         self.out += uvarint(len(fields))
         self._mark("tags", at, 1)
-        for field in sorted(fields, key=lambda one: int(one.tag)):
+        for field in sorted(fields, key=lambda each: int(each.tag)):
             inner = _Writer(self._version, self._flexible)
             inner._field(field, values[field.name])
             self.out += uvarint(field.tag) + uvarint(len(inner.out))
             base = len(self.out)
             self.out += inner.out
             self.marks += [
-                one._replace(at=one.at + base, end=one.end + base) for one in inner.marks
+                mark._replace(at=mark.at + base, end=mark.end + base) for mark in inner.marks
             ]
 
     def _field(self, field: Any, value: Any) -> None:
@@ -336,7 +336,7 @@ class _Sense:
                 return choose(self)
             if field.is_struct_array():
                 given = value or [messages.values(inner, self._version, self.rnd)]
-                return [self.of(inner, one, field.name) for one in given]
+                return [self.of(inner, element, field.name) for element in given]
             return None if value is None else self.of(inner, value, field.name)
         if choose is None:
             return value

@@ -145,7 +145,7 @@ class Session:
             broker.start()
             frames = Frames(self.seed, prepare(broker))
             for number in numbers:
-                frame = frames.one(number)
+                frame = frames.frame(number)
                 self._say(f"{number}: {frames.kinds[frame.kind]}, {frames.targets[frame.target]}")
                 self._say(f"  {frame.stream[:400].hex(' ')}")
                 client = Client(frames.kinds, frames.targets, broker.port, on_tick=lambda _: None)
@@ -206,7 +206,7 @@ class Session:
         failure = FAILURE.search(text)
         if failure is None:
             return
-        numbers = sorted({int(one) for one in FRAME_NUMBER.findall(text)})
+        numbers = sorted({int(number) for number in FRAME_NUMBER.findall(text)})
         shown = text[max(0, failure.start() - 1000) : failure.start() + 4000]
         self._fail(f"the broker failed at frames {numbers}:\n{shown}")
 

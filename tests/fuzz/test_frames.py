@@ -17,9 +17,12 @@ def test_seed_and_number_give_a_frame() -> None:
     made = list(frames.each(COUNT))
     assert [frame.number for frame in made] == list(range(COUNT))
     for number in (0, 1, BLOCK - 1, BLOCK, COUNT - 1):
-        assert again.one(number) == made[number]
+        assert again.frame(number) == made[number]
     other = list(Frames(8, WORLD).each(COUNT))
-    assert sum(one.stream == two.stream for one, two in zip(made, other, strict=True)) < COUNT / 10
+    assert (
+        sum(frame.stream == another.stream for frame, another in zip(made, other, strict=True))
+        < COUNT / 10
+    )
 
 
 def test_every_served_api_and_version_is_a_target() -> None:

@@ -83,12 +83,12 @@ def served_by(broker: BrokerProcess) -> set[tuple[int, int]]:
         (size,) = struct.unpack(">i", connection.recv(4, socket.MSG_WAITALL))
         _, answer = wire_client.decode("ApiVersions", 0, connection.recv(size, socket.MSG_WAITALL))
     return {
-        (one.api_key, version)
-        for one in answer.api_keys
-        if one.api_key in HANDLERS
-        for version in range(one.min_version, one.max_version + 1)
-        if HANDLERS[one.api_key][0].serves(version)
-        if version >= FIRST_IN_NEW.get(HANDLERS[one.api_key][0].name, 0)
+        (api.api_key, version)
+        for api in answer.api_keys
+        if api.api_key in HANDLERS
+        for version in range(api.min_version, api.max_version + 1)
+        if HANDLERS[api.api_key][0].serves(version)
+        if version >= FIRST_IN_NEW.get(HANDLERS[api.api_key][0].name, 0)
     }
 
 

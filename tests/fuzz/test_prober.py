@@ -11,8 +11,8 @@ def test_percentiles_are_those_of_a_sorted_list_but_for_the_width_of_a_class() -
     chance = random.Random(1)
     times = [chance.expovariate(200) for _ in range(5000)]
     waits = Waits()
-    for one in times:
-        waits.add(one)
+    for wait_s in times:
+        waits.add(wait_s)
     times.sort()
     for percent in (50.0, 90.0, 99.0, 99.9):
         exact_ms = times[int(len(times) * percent / 100) - 1] * 1000

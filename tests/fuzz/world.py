@@ -35,9 +35,9 @@ def prepare(broker: BrokerProcess) -> World:
 
 def _described(admin: KafkaAdminClient) -> dict[str, UUID] | None:
     found = admin.describe_topics(list(TOPICS))
-    if any(one["error_code"] for one in found):
+    if any(topic["error_code"] for topic in found):
         return None
-    return {one["name"]: _uuid(one["topic_id"]) for one in found}
+    return {topic["name"]: _uuid(topic["topic_id"]) for topic in found}
 
 
 def _uuid(found: Any) -> UUID:
@@ -84,8 +84,8 @@ def write_and_read(broker: BrokerProcess, topic: str) -> tuple[list[bytes], list
     values = [b"%d" % index for index in range(AFTERWARDS_RECORDS)]
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap)
     sent = [producer.send(topic, value) for value in values]
-    for one in sent:
-        one.get(CLIENT_TIMEOUT_MS / 1000)
+    for future in sent:
+        future.get(CLIENT_TIMEOUT_MS / 1000)
     producer.close()
     consumer = KafkaConsumer(
         topic,

@@ -44,7 +44,7 @@ def of_apache_kafka(name: str) -> Any:
 
 def whole(schema: Any) -> Any:
     """With the fields of a shared struct where its name is."""
-    shared = {one["name"]: one["fields"] for one in schema.pop("commonStructs", ())}
+    shared = {struct["name"]: struct["fields"] for struct in schema.pop("commonStructs", ())}
 
     def fill_in(fields: Any) -> None:
         for field in fields:
@@ -60,8 +60,8 @@ def whole(schema: Any) -> Any:
 def essence(part: Any) -> Any:
     """Without words for readers."""
     if isinstance(part, dict):
-        return {key: essence(one) for key, one in part.items() if key not in WORDS}
-    return [essence(one) for one in part] if isinstance(part, list) else part
+        return {key: essence(value) for key, value in part.items() if key not in WORDS}
+    return [essence(element) for element in part] if isinstance(part, list) else part
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -95,7 +95,7 @@ def judge(frames: list[Frame], libs: Path) -> list[Judged]:
 @pytest.fixture(scope="module")
 def judged(kafka_libs: Path) -> list[tuple[Case, Judged]]:
     cases = all_cases()
-    frames = [Frame(one.kind, one.module.API.key, one.version, one.frame) for one in cases]
+    frames = [Frame(case.kind, case.module.API.key, case.version, case.frame) for case in cases]
     return list(zip(cases, judge(frames, kafka_libs), strict=True))
 
 
@@ -162,7 +162,7 @@ def test_tagged_structs_of_defaults_are_left_out_as_java_does(kafka_libs: Path) 
         )
         for api, version, answer in ((fetch.API, 12, fetched), (produce.API, 10, produced))
     ]
-    assert [one.frame for one in judge(frames, kafka_libs)] == [one.frame for one in frames]
+    assert [frame.frame for frame in judge(frames, kafka_libs)] == [frame.frame for frame in frames]
 
 
 # -- odd requests ---------------------------------------------------------------------------
@@ -209,7 +209,7 @@ def test_odd_requests_are_read_or_refused_as_java_does(kafka_libs: Path) -> None
         name: found.outcome is not Outcome.REFUSED
         for name, found in zip(odd, judge(frames, kafka_libs), strict=True)
     }
-    assert {name: is_read(*one) for name, one in odd.items()} == theirs
+    assert {name: is_read(*request) for name, request in odd.items()} == theirs
     assert set(theirs.values()) == {True, False}
 
 

@@ -102,13 +102,13 @@ def cases() -> list[Case]:
 
 
 def test_java_reads_each_field_of_what_kavka_writes(cases: list[Case]) -> None:
-    theirs = wire_json.read([one.message(one.frame()) for one in cases])
-    for one, found in zip(cases, theirs, strict=True):
-        assert found == one.json, f"{one.name} v{one.version}"
+    theirs = wire_json.read([each.message(each.frame()) for each in cases])
+    for case, found in zip(cases, theirs, strict=True):
+        assert found == case.json, f"{case.name} v{case.version}"
 
 
 def test_kavka_reads_each_field_of_what_java_writes(cases: list[Case]) -> None:
-    bodies = wire_json.written([one.message(one.json) for one in cases])
-    for one, body in zip(cases, bodies, strict=True):
-        wrong = list(messages.differences(one.schema, one.found, one.read(body)))
-        assert wrong == [], f"{one.name} v{one.version}"
+    bodies = wire_json.written([each.message(each.json) for each in cases])
+    for case, body in zip(cases, bodies, strict=True):
+        wrong = list(messages.differences(case.schema, case.found, case.read(body)))
+        assert wrong == [], f"{case.name} v{case.version}"

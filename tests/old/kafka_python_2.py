@@ -49,8 +49,8 @@ def write(settings: dict[str, Any], topic: str, codec: str) -> None:
 
 def read(settings: dict[str, Any], topic: str, ends_given: str, max_bytes: str) -> None:
     ends = {}
-    for one in ends_given.split(","):
-        partition, end = one.split(":")
+    for each in ends_given.split(","):
+        partition, end = each.split(":")
         ends[kafka.TopicPartition(topic, int(partition))] = int(end)
     consumer = kafka.KafkaConsumer(
         group_id=None,
@@ -65,8 +65,14 @@ def read(settings: dict[str, Any], topic: str, ends_given: str, max_bytes: str) 
     while any(consumer.position(place) < end for place, end in ends.items()):
         assert time.monotonic() < deadline, f"stuck at {[*map(consumer.position, ends)]}"
         for messages in consumer.poll(500).values():
-            for one in messages:
-                print(one.partition, one.offset, timestamp_of(one), text(one.key), text(one.value))
+            for each in messages:
+                print(
+                    each.partition,
+                    each.offset,
+                    timestamp_of(each),
+                    text(each.key),
+                    text(each.value),
+                )
     consumer.close()
 
 
@@ -81,10 +87,10 @@ def commit(settings: dict[str, Any], topic: str, offset: str, metadata: str) -> 
         consumer.close()
 
 
-def timestamp_of(one: Any) -> str:
-    if one.timestamp is None:
+def timestamp_of(message: Any) -> str:
+    if message.timestamp is None:
         return "-"
-    return f"{('CreateTime', 'LogAppendTime')[one.timestamp_type]}:{one.timestamp}"
+    return f"{('CreateTime', 'LogAppendTime')[message.timestamp_type]}:{message.timestamp}"
 
 
 def text(found: bytes | None) -> str:

@@ -48,12 +48,12 @@ def simulate(seed: int, *, cluster: bool = False) -> Result:
 
 def results(seeds: range, workers: int, *, cluster: bool) -> Iterator[Result]:
     """Those of all seeds, as they come, in order."""
-    one = partial(simulate, cluster=cluster)
+    run_seed = partial(simulate, cluster=cluster)
     if workers == 1:
-        yield from map(one, seeds)
+        yield from map(run_seed, seeds)
         return
     with ProcessPoolExecutor(workers) as pool:
-        yield from pool.map(one, seeds, chunksize=BATCH)
+        yield from pool.map(run_seed, seeds, chunksize=BATCH)
 
 
 def many(seeds: range, workers: int, failures: Path | None, *, cluster: bool) -> int:
@@ -89,8 +89,8 @@ def many(seeds: range, workers: int, failures: Path | None, *, cluster: bool) ->
 
 def same(seeds: range, *, cluster: bool) -> int:
     """Whether each seed has one trace; the number of those that have not."""
-    one, other = digests(seeds, *(["--cluster"] if cluster else []))
-    wrong = [seed for seed, *lines in zip(seeds, one, other, strict=True) if len(set(lines)) > 1]
+    first, second = digests(seeds, *(["--cluster"] if cluster else []))
+    wrong = [seed for seed, *lines in zip(seeds, first, second, strict=True) if len(set(lines)) > 1]
     print(f"simulate: {len(seeds) - len(wrong)} of {len(seeds)} seeds have the same trace twice")
     for seed in wrong:
         print(f"seed {seed} has two traces")
@@ -107,7 +107,7 @@ def show(outcome: Outcome) -> None:
         print(f"  {violation[:300]}")
 
 
-def one(seed: int, *, smallest: bool, cluster: bool) -> int:
+def show_seed(seed: int, *, smallest: bool, cluster: bool) -> int:
     """Show a seed; 1 if something is violated."""
     outcome = run(seed, cluster=cluster)
     if smallest and outcome.violations:
@@ -155,7 +155,7 @@ def main() -> int:
     given = parser.parse_args()
     seeds = range(given.first, given.first + given.seeds)
     if given.seed is not None:
-        return one(given.seed, smallest=given.shrink, cluster=given.cluster)
+        return show_seed(given.seed, smallest=given.shrink, cluster=given.cluster)
     if given.planted:
         return int(planted(seeds, cluster=given.cluster) > 0)
     if given.same:

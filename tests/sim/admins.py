@@ -257,7 +257,7 @@ class Administrator(Actor):
         answer = await self._until_done(
             "DescribeConfigs", 4, lambda answer: answer.results[0].error_code, resources=[resource]
         )
-        return {one.name: one.value for one in answer.results[0].configs or ()}
+        return {config.name: config.value for config in answer.results[0].configs or ()}
 
     async def _set_logger(self) -> None:
         """A level stays until it is altered again, or the broker starts again."""
@@ -278,7 +278,7 @@ class Administrator(Actor):
             lambda answer: answer.results[0].error_code,
             resources=[{**broker, "configuration_keys": [name]}],
         )
-        found = [one.value for one in answer.results[0].configs or ()]
+        found = [config.value for config in answer.results[0].configs or ()]
         if self._machine.lives == life and found != [level]:
             self._violation(f"the level of {name} is {found}, not {level}")
 
@@ -418,8 +418,8 @@ class Administrator(Actor):
         self._violation(f"{name} answered {code.name}")
         return answer
 
-    def _violation(self, what: str) -> None:
-        self.history.violation(f"{self._topic}: {what}")
+    def _violation(self, complaint: str) -> None:
+        self.history.violation(f"{self._topic}: {complaint}")
 
 
 class _Partition:

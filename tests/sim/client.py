@@ -27,7 +27,7 @@ class Lost(ConnectionError):
     known."""
 
 
-class _Asked(NamedTuple):
+class _Request(NamedTuple):
     name: str
     version: int
     correlation_id: int
@@ -46,7 +46,7 @@ class Connection(asyncio.Protocol):
     """One connection, on which requests may be pipelined."""
 
     def __init__(self) -> None:
-        self._asked: deque[_Asked] = deque()
+        self._in_flight: deque[_Request] = deque()
         self._stream = bytearray()
         self._correlation_id = 0
         self._transport: SimTransport | None = None
@@ -65,7 +65,7 @@ class Connection(asyncio.Protocol):
         if not self.is_open or self._transport is None:
             response.set_exception(Lost("not connected"))
             return response
-        self._asked.append(_Asked(name, version, self._correlation_id, response))
+        self._in_flight.append(_Request(name, version, self._correlation_id, response))
         frame = wire_client.encode(name, version, self._correlation_id, **values)
         self._transport.write(wire_client.framed(frame))
         return response
@@ -104,19 +104,19 @@ class Connection(asyncio.Protocol):
             self._answered(frame)
 
     def _answered(self, frame: bytes) -> None:
-        asked = self._asked.popleft()
-        correlation_id, message = wire_client.decode(asked.name, asked.version, frame)
-        assert correlation_id == asked.correlation_id, "responses come in the order of requests"
-        if not asked.response.done():
-            asked.response.set_result(message)
+        request = self._in_flight.popleft()
+        correlation_id, message = wire_client.decode(request.name, request.version, frame)
+        assert correlation_id == request.correlation_id, "responses come in the order of requests"
+        if not request.response.done():
+            request.response.set_result(message)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end()
 
     def _end(self) -> None:
         self.is_open = False
-        while self._asked:
-            response = self._asked.popleft().response
+        while self._in_flight:
+            response = self._in_flight.popleft().response
             if not response.done():
                 response.set_exception(Lost())
                 response.exception()  # it is no fault if nothing waits for it any more

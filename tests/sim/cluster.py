@@ -73,7 +73,7 @@ class Cluster:
         return ClusterClient(
             process,
             self.network.host(process, name),
-            {number: one.address for number, one in enumerate(self.machines, 1)},
+            {number: machine.address for number, machine in enumerate(self.machines, 1)},
             random.Random(self.chance.random()),
         )
 
@@ -97,13 +97,13 @@ class Cluster:
 
     async def metadata(self, but: Machine | None = None) -> Any:
         """As any broker that answers describes the topic; `but` is not asked."""
-        asked_of = [one for one in self.machines if one is not but]
+        candidates = [each for each in self.machines if each is not but]
         while True:
-            machine = self.chance.choice(asked_of)
+            machine = self.chance.choice(candidates)
             try:
-                asked = [{"name": TOPIC, "topic_id": None}]
+                topics = [{"name": TOPIC, "topic_id": None}]
                 return await self.ask(
-                    machine, "Metadata", 12, topics=asked, allow_auto_topic_creation=False
+                    machine, "Metadata", 12, topics=topics, allow_auto_topic_creation=False
                 )
             except OSError:
                 await asyncio.sleep(ATTEMPT_S)
@@ -194,8 +194,8 @@ class Cluster:
         found: list[bytes] = []
         offset = 0
         while True:
-            asked = fetching({(TOPIC, index): offset})
-            answer = await self.ask(self.machine(leader), "Fetch", 12, **asked)
+            request = fetching({(TOPIC, index): offset})
+            answer = await self.ask(self.machine(leader), "Fetch", 12, **request)
             part = answer.responses[0].partitions[0]
             if part.error_code in NOT_YET:
                 await asyncio.sleep(ATTEMPT_S)
@@ -205,13 +205,13 @@ class Cluster:
             records = parse(bytes(part.records or b""))
             if not records:
                 return found
-            found += [one.value or b"" for one in records]
+            found += [record.value or b"" for record in records]
             offset = records[-1].offset + 1
 
     async def end(self) -> None:
         """All are in sync: the replicas have the same bytes. Then the brokers stop."""
         await asyncio.sleep(2)
-        files = {one.name: self.stored(one) for one in self.machines}
+        files = {each.name: self.stored(each) for each in self.machines}
         assert len(set(files.values())) == 1, {name: len(data) for name, data in files.items()}
         for machine in self.machines:
             machine.check_invariants()

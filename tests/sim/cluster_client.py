@@ -93,8 +93,8 @@ class ClusterClient(Client):
     async def connection(self) -> Connection:
         """To any broker."""
         while True:
-            few = self._open and self._chance.random() < CONNECTED_SHARE
-            broker_id = self._chance.choice(list(self._open if few else self._brokers))
+            reuses = self._open and self._chance.random() < CONNECTED_SHARE
+            broker_id = self._chance.choice(list(self._open if reuses else self._brokers))
             connection = await self._connected(broker_id)
             if connection is not None:
                 return connection
@@ -180,9 +180,9 @@ class ClusterClient(Client):
 
     def _take(self, answer: Any) -> None:
         for topic in answer.topics:
-            for one in topic.partitions:
-                place = (topic.name, one.partition_index)
-                found = _Known(topic.topic_id, one.leader_id, one.leader_epoch)
+            for partition in topic.partitions:
+                place = (topic.name, partition.partition_index)
+                found = _Known(topic.topic_id, partition.leader_id, partition.leader_epoch)
                 before = self._latest.get(place)
                 if before is not None and before.topic_id == found.topic_id:
                     if found.epoch < before.epoch:
@@ -222,9 +222,9 @@ def _coordinated(name: str, values: Mapping[str, Any]) -> tuple[int, str] | None
 
 def codes(message: Any) -> Iterator[int]:
     """All error codes in an answer."""
-    for one in message._struct._fields:
-        value = getattr(message, one.name)
-        if one.name.endswith("error_code"):
+    for field in message._struct._fields:
+        value = getattr(message, field.name)
+        if field.name.endswith("error_code"):
             yield value
         elif isinstance(value, list):
             for element in value:

@@ -50,20 +50,20 @@ class ClusterFaults(Faults):
         machine = self.machine(fault)
         world.trace.add(machine.name, f"fault: {fault.kind}")
         if fault.kind in ALL:
-            taken = [one for one in world.machines if one.name not in self._taken]
+            taken = [each for each in world.machines if each.name not in self._taken]
         elif fault.kind in OF_ONE:
             taken = [machine]
         else:
             taken = []
-        if any(one.name in self._taken for one in taken):
+        if any(each.name in self._taken for each in taken):
             return
-        self._taken |= dict.fromkeys(one.name for one in taken)
+        self._taken |= dict.fromkeys(each.name for each in taken)
         self._free = taken
         try:
             await super().happen(fault)
         finally:
-            for one in taken:
-                del self._taken[one.name]
+            for freed in taken:
+                del self._taken[freed.name]
 
     def machine(self, fault: Fault) -> Machine:
         return self._cluster.machines[fault.broker - 1]
@@ -85,7 +85,7 @@ class ClusterFaults(Faults):
 
     async def _kill_all(self, fault: Fault) -> None:
         world = self._cluster
-        machines = [one for one in self._free if one.is_up]
+        machines = [each for each in self._free if each.is_up]
         for machine in machines:
             machine.kill()
             if fault.kind == "cut power of all":
@@ -98,17 +98,19 @@ class ClusterFaults(Faults):
             await asyncio.sleep(fault.lasts_s / 10)
 
     async def _cut_brokers(self, fault: Fault) -> None:
-        one, other = self.machine(fault).name, self._cluster.machines[fault.other - 1].name
-        ways = [(one, other)] if fault.is_from_client else [(other, one)]
-        await self._cut({*ways, (one, other), (other, one)} if fault.is_both_ways else ways, fault)
+        name, other_name = self.machine(fault).name, self._cluster.machines[fault.other - 1].name
+        ways = [(name, other_name)] if fault.is_from_client else [(other_name, name)]
+        await self._cut(
+            {*ways, (name, other_name), (other_name, name)} if fault.is_both_ways else ways, fault
+        )
 
     async def _isolate(self, fault: Fault) -> None:
         """From the other brokers and from ZooKeeper, but not from clients."""
         name = self.machine(fault).name
-        others = [one.name for one in self._cluster.machines if one.name != name] + [ZOOKEEPER]
-        ways = [(name, one) for one in others]
+        others = [each.name for each in self._cluster.machines if each.name != name] + [ZOOKEEPER]
+        ways = [(name, other) for other in others]
         if fault.is_both_ways:
-            ways += [(one, name) for one in others]
+            ways += [(other, name) for other in others]
         await self._cut(ways, fault)
 
     async def _refuse(self, fault: Fault) -> None:

@@ -94,7 +94,7 @@ def draw_cluster(seed: int) -> ClusterPlan:
     actors = _Actors(chance, partitions, has_compacted=has_compacted).draw()
     names = [f"broker{number}" for number in range(1, brokers + 1)]
     settings = _settings(chance, replicas, min_insync, is_durable=is_durable)
-    kinds = [one for one in KINDS if chance.random() < 0.4]
+    kinds = [kind for kind in KINDS if chance.random() < 0.4]
     if is_durable:
         kinds += DURABLE_KINDS
     if random.Random(f"later cluster {seed}").random() < 0.3:
@@ -105,7 +105,7 @@ def draw_cluster(seed: int) -> ClusterPlan:
     if restless.random() < 0.25:
         settings += RESTLESS
         actors.append(OperatorPlan("restless", restless.getrandbits(32), steps=30, pause_s=0.1))
-    draw = _Faults(chance, brokers, kinds, [one.name for one in actors])
+    draw = _Faults(chance, brokers, kinds, [actor.name for actor in actors])
     return ClusterPlan(
         seed,
         draw_quality(chance),
@@ -161,7 +161,7 @@ class _Actors(ActorDraw):
                 for n, place in enumerate(self._places)
             ),
             *(self._transactional(f"t{n}") for n in range(chance.choice((0, 1, 2)))),
-            *(one for n in range(chance.choice((0, 0, 1))) for one in self.members(f"g{n}")),
+            *(member for n in range(chance.choice((0, 0, 1))) for member in self.members(f"g{n}")),
             *(ProberPlan(f"q{n}", self._seed()) for n in range(chance.choice((0, 0, 1)))),
             *(self.slow_reader(f"s{n}") for n in range(int(self._has_compacted))),
             *(self._administrator(f"d{n}") for n in range(chance.choice((0, 0, 1)))),

@@ -101,7 +101,9 @@ def _truncates_to_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
 def _maximal_isr_lost(patch: pytest.MonkeyPatch) -> None:
     def least_follower_end(partition: PartitionState) -> int:
         ends = [
-            one.log_end for number, one in partition._followers.items() if number in partition.isr
+            follower.log_end
+            for number, follower in partition._followers.items()
+            if number in partition.isr
         ]
         return min(ends, default=partition.log_end)
 
@@ -178,7 +180,7 @@ def _preferred_although_out_of_sync(patch: pytest.MonkeyPatch) -> None:
 
 
 def _divergence_not_seen(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(fetch_reading, "_divergence", lambda replica, wanted: None)
+    patch.setattr(fetch_reading, "_divergence", lambda replica, requested: None)
 
 
 def _deletion_does_not_wait(patch: pytest.MonkeyPatch) -> None:

@@ -48,12 +48,12 @@ class Everyone:
     @property
     def lives(self) -> int:
         """Of all."""
-        return sum(one.lives for one in self._machines)
+        return sum(machine.lives for machine in self._machines)
 
     @property
     def failures(self) -> int:
         """Of all."""
-        return sum(one.failures for one in self._machines)
+        return sum(machine.failures for machine in self._machines)
 
 
 class ClusterWorld(World):
@@ -104,14 +104,14 @@ class ClusterWorld(World):
         return ClusterClient(
             process,
             self.network.host(process, name),
-            {number: one.address for number, one in enumerate(self.machines, 1)},
+            {number: machine.address for number, machine in enumerate(self.machines, 1)},
             random.Random(f"client {self.plan.seed} {name}"),
         )
 
     def topics(self) -> list[dict[str, Any]]:
         found = super().topics()
-        for one in found:
-            one["replication_factor"] = self.plan.replicas
+        for topic in found:
+            topic["replication_factor"] = self.plan.replicas
         return found[: 1 + self.plan.has_compacted]
 
     async def _create(self) -> None:
@@ -134,7 +134,7 @@ class ClusterWorld(World):
             if self.loop.now_s > deadline_s:
                 break
             await asyncio.sleep(1.0)
-        self.history.violations += [f"I11: {one}" for one in lacking]
+        self.history.violations += [f"I11: {lack}" for lack in lacking]
         await asyncio.sleep(QUIET_S)
         # A coordinator may have written since, as of a member that has gone; and the controller
         # repeats a request whose response was lost when its time is over, not before.
@@ -163,23 +163,26 @@ class ClusterWorld(World):
         where the last of their logs begins. Those of a compacted topic have the same end: each is
         compacted by itself, and an epoch begins there with the first record that is left."""
         for place, replicas in self._partitions_stored():
-            held = {one: self._replica(one, place) for one in replicas}
+            held = {number: self._replica(number, place) for number in replicas}
             if None in held.values():
-                yield f"I8: {place} is held by {[one for one, it in held.items() if it]} only"
+                yield (
+                    f"I8: {place} is held by "
+                    f"{[number for number, replica in held.items() if replica]} only"
+                )
                 continue
-            found = [one for one in held.values() if one is not None]
-            ends = {(one.log.end_offset, one.high_watermark) for one in found}
+            found = [replica for replica in held.values() if replica is not None]
+            ends = {(replica.log.end_offset, replica.high_watermark) for replica in found}
             if len(ends) > 1:
                 yield f"I8: replicas of {place} end at {ends}"
             if place[0] in (COMPACTED, *INTERNAL_TOPICS):
                 continue
-            start = max(one.log.start_offset for one in found)
-            if all(one.log.end_offset == start for one in found):
+            start = max(replica.log.start_offset for replica in found)
+            if all(replica.log.end_offset == start for replica in found):
                 continue  # an epoch without records is forgotten when a killed broker recovers
-            records = {self._records(one, place, start) for one in replicas}
+            records = {self._records(number, place, start) for number in replicas}
             if len(records) > 1:
                 yield f"I8: the records of replicas of {place} differ from {start} on"
-            epochs = {one: _epochs(self._epochs(one, place), start) for one in replicas}
+            epochs = {number: _epochs(self._epochs(number, place), start) for number in replicas}
             if len(set(epochs.values())) > 1:
                 yield f"I8: the leader epochs of replicas of {place} are {epochs} from {start} on"
 
@@ -198,10 +201,10 @@ class ClusterWorld(World):
         names = sorted(name for name in fs.list_dir(directory) if name.endswith(".log"))
         data = [fs.read_bytes(f"{directory}/{name}") for name in names]
         return b"".join(
-            segment[one.position : one.end]
+            segment[batch.position : batch.end]
             for segment in data
-            for one in batches(segment)
-            if one.last_offset >= start
+            for batch in batches(segment)
+            if batch.last_offset >= start
         )
 
     def _epochs(self, number: int, place: Place) -> list[tuple[int, int]]:
@@ -233,7 +236,7 @@ class ClusterWorld(World):
 
     def _wrong_configs(self, number: int, broker: Broker) -> Iterator[str]:
         tree = self.service.tree
-        for topic in sorted({one.key[0] for one in broker.replicas}):
+        for topic in sorted({replica.key[0] for replica in broker.replicas}):
             node = tree.get(paths.config(paths.TOPIC_CONFIGS, topic))
             stored, known = paths.decode_config(node.data), broker.topic_configs.get(topic)
             if dict(known) != stored:

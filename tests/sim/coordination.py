@@ -101,8 +101,8 @@ class EnsembleSession(SingleWrites):
     # Requests
 
     def multi(self, ops: Sequence[Op]) -> Awaitable[list[OpResult]]:
-        asked = tuple(ops)
-        return self._ask(lambda at: at.multi(asked))
+        operations = tuple(ops)
+        return self._ask(lambda at: at.multi(operations))
 
     def get(self, path: str, watch: Watch | None = None) -> Awaitable[Znode]:
         return self._ask(lambda at: at.get(path, watch))
@@ -192,10 +192,10 @@ class EnsembleSession(SingleWrites):
             return  # given up
         self._unanswered_pings = 0
         match message:
-            case Numbered(number, what):
+            case Numbered(number, payload):
                 assert number == self._received + 1, "a session gets everything once, in order"
                 self._received = number
-                self._hear(what)
+                self._hear(payload)
             case Welcome():
                 self._begin(message)
             case Expired():
@@ -205,18 +205,18 @@ class EnsembleSession(SingleWrites):
             case _:
                 assert isinstance(message, Pong)
 
-    def _hear(self, what: Result | Fired) -> None:
-        if isinstance(what, Fired):
-            self._tasks.call_soon(what.watch, what.event)
+    def _hear(self, payload: Result | Fired) -> None:
+        if isinstance(payload, Fired):
+            self._tasks.call_soon(payload.watch, payload.event)
             return
-        self.last_zxid = what.zxid
-        future = self._pending.pop(what.request).future
+        self.last_zxid = payload.zxid
+        future = self._pending.pop(payload.request).future
         if future.done():
             return  # its caller has gone
-        if what.error is None:
-            future.set_result(what.value)
+        if payload.error is None:
+            future.set_result(payload.value)
         else:
-            future.set_exception(what.error)
+            future.set_exception(payload.error)
 
     def _begin(self, welcome: Welcome) -> None:
         is_new = self.session_id == NEW

@@ -15,8 +15,8 @@ HASH_SEEDS = (1, 2)
 def digests(seeds: range, *options: str) -> list[list[str]]:
     """A line for each seed, with its trace's digest, from two processes that run at the same time,
     with different hash seeds."""
-    wanted = (*options, "--digests", "--first", str(seeds.start), "--seeds", str(len(seeds)))
-    running = [simulator(*wanted, env={"PYTHONHASHSEED": str(seed)}) for seed in HASH_SEEDS]
+    arguments = (*options, "--digests", "--first", str(seeds.start), "--seeds", str(len(seeds)))
+    running = [simulator(*arguments, env={"PYTHONHASHSEED": str(seed)}) for seed in HASH_SEEDS]
     found = [process.communicate()[0].splitlines() for process in running]
     for process, lines in zip(running, found, strict=True):
         assert process.returncode == 0, f"exit code {process.returncode}"

@@ -143,10 +143,10 @@ class ServiceSession:
             error = failure
         self.notify(Result(request.number, value, error, self._tree.zxid))
 
-    def notify(self, what: Result | Fired) -> None:
+    def notify(self, payload: Result | Fired) -> None:
         """Send it now, if there is a connection, and after the next hello otherwise."""
         self._sent += 1
-        numbered = Numbered(self._sent, what)
+        numbered = Numbered(self._sent, payload)
         self._kept.append(numbered)
         if self.connection is not None:
             self.connection.answer(numbered)
@@ -273,5 +273,5 @@ class Ensemble:
         for session in self.sessions.values():
             session.heard_s = self._loop.now_s
 
-    def _say(self, session: ServiceSession, what: str) -> None:
-        self.network.trace.add(ZOOKEEPER, f"session {session.session_id} {what}")
+    def _say(self, session: ServiceSession, event: str) -> None:
+        self.network.trace.add(ZOOKEEPER, f"session {session.session_id} {event}")

@@ -83,7 +83,7 @@ class Numbered(NamedTuple):
     """A numbered message to a session."""
 
     number: int
-    what: Result | Fired
+    payload: Result | Fired
 
 
 Message: TypeAlias = Hello | Request | Ping | Welcome | Expired | Pong | HungUp | Numbered

@@ -39,12 +39,16 @@ def judge_files(fs: MemFs, root: str, rotten: Collection[str] = ()) -> list[str]
         directory = f"{root}/{name}"
         if fs.is_dir(directory) and not name.endswith("-delete"):
             judged = _judge_log(fs, directory, rotten, starts.get(name, 0))
-            found += [f"{directory}: {what}" for what in judged]
+            found += [f"{directory}: {complaint}" for complaint in judged]
     return found
 
 
 def _judge_log(fs: MemFs, directory: str, rotten: Collection[str], start: int) -> Iterator[str]:
-    names = [one for one in sorted(fs.list_dir(directory)) if not one.endswith(tuple(rotten))]
+    names = [
+        file_name
+        for file_name in sorted(fs.list_dir(directory))
+        if not file_name.endswith(tuple(rotten))
+    ]
     epochs = leader_epochs(fs, directory)
     start = max(start, epochs[0][1] if epochs else 0)
     end = -1
@@ -74,7 +78,7 @@ def _judge_index(data: bytes, base: int, there: list[Batch]) -> Iterator[str]:
         batch = at.get(position)
         if batch is None or batch.last_offset != base + relative:
             yield f"{base}.index: offset {base + relative} at {position}, where {batch} is"
-    if any(one >= other for one, other in pairwise(entries)):
+    if any(earlier >= later for earlier, later in pairwise(entries)):
         yield f"{base}.index: {entries} are not in order"
 
 
@@ -82,10 +86,10 @@ def _judge_time_index(data: bytes, base: int, there: list[Batch]) -> Iterator[st
     entries = list(struct.iter_unpack(">qi", data))
     for timestamp, relative in entries:
         offset = base + relative
-        holders = [one for one in there if one.base_offset <= offset <= one.last_offset]
+        holders = [each for each in there if each.base_offset <= offset <= each.last_offset]
         if holders and holders[0].max_timestamp < timestamp:
             yield f"{base}.timeindex: {timestamp} at {offset}, which is in {holders[0]}"
-    if any(one > other for one, other in pairwise(entries)):
+    if any(earlier > later for earlier, later in pairwise(entries)):
         yield f"{base}.timeindex: {entries} are not in order"
 
 

@@ -115,9 +115,9 @@ class Member(Actor, ABC):
 
     async def take(self, partitions: Iterable[int]) -> None:
         """Own these from now on. `Replaced`, `Rebalance`."""
-        wanted = sorted(partitions)
-        self.positions = {one: at for one, at in self.positions.items() if one in wanted}
-        new = [one for one in wanted if one not in self.positions]
+        assigned = sorted(partitions)
+        self.positions = {index: at for index, at in self.positions.items() if index in assigned}
+        new = [index for index in assigned if index not in self.positions]
         if new:
             at_s = self.history.now_s()
             found = await self._fetch(new)
@@ -132,10 +132,12 @@ class Member(Actor, ABC):
         while True:
             answer = await self._ask("OffsetFetch", 9, **values)
             (group,) = answer.groups
-            found = [one for topic in group.topics for one in topic.partitions]
-            codes = {Code(group.error_code), *(Code(one.error_code) for one in found)}
+            found = [partition for topic in group.topics for partition in topic.partitions]
+            codes = {Code(group.error_code), *(Code(partition.error_code) for partition in found)}
             if codes == {Code.NONE}:
-                return {one.partition_index: one.committed_offset for one in found}
+                return {
+                    partition.partition_index: partition.committed_offset for partition in found
+                }
             for code in codes - {Code.NONE}:
                 self._check(code)
             await asyncio.sleep(BACKOFF_S)
@@ -152,10 +154,12 @@ class Member(Actor, ABC):
     async def commit(self) -> None:
         """Commit something higher for some of the partitions, perhaps without waiting for the
         response, as `commitAsync` does. `Replaced`, `Rebalance`."""
-        own = [one for one in self.positions if self.chance.random() < 0.7]
+        own = [partition for partition in self.positions if self.chance.random() < 0.7]
         if not own:
             return
-        offsets = {one: self.history.higher_offset(self.positions[one]) for one in own}
+        offsets = {
+            partition: self.history.higher_offset(self.positions[partition]) for partition in own
+        }
         self.positions |= offsets  # whether it is acknowledged or not: never the same twice
         work = self._commit(offsets, self.generation, self.committing(offsets), self.client)
         if self.chance.random() < 0.7:
@@ -167,7 +171,7 @@ class Member(Actor, ABC):
     def commit_late(self) -> None:
         """A commit is delayed on its way, on a connection of its own, while the member rejoins."""
         higher = self.history.higher_offset
-        offsets = {one: higher(offset) for one, offset in self.positions.items()}
+        offsets = {partition: higher(offset) for partition, offset in self.positions.items()}
         values, generation = self.committing(offsets), self.generation
         client = self.client.another()
 
@@ -193,13 +197,13 @@ class Member(Actor, ABC):
             Commit(
                 self.name,
                 membership.group,
-                (membership.topic, one),
+                (membership.topic, index),
                 generation,
                 offset,
                 history.now_s(),
                 member_id="" if isinstance(self, ClassicMember) else values["member_id"],
             )
-            for one, offset in offsets.items()
+            for index, offset in offsets.items()
         ]
         history.commits += commits
         try:
@@ -207,21 +211,24 @@ class Member(Actor, ABC):
         except Lost:  # and not again: it could undo a later one
             client.hang_up()
             return set()
-        codes = {one.partition_index: Code(one.error_code) for one in answer.topics[0].partitions}
-        for one in commits:
-            code = codes[one.place[1]]
+        codes = {
+            partition.partition_index: Code(partition.error_code)
+            for partition in answer.topics[0].partitions
+        }
+        for commit in commits:
+            code = codes[commit.place[1]]
             if code is Code.NONE:
-                one.acknowledged_s = history.now_s()
+                commit.acknowledged_s = history.now_s()
             else:
-                one.is_refused = code not in MAY_BE_WRITTEN
+                commit.is_refused = code not in MAY_BE_WRITTEN
         return set(codes.values()) - {Code.NONE}
 
     def committing(self, offsets: Mapping[int, int]) -> dict[str, Any]:
         """The values of an OffsetCommit."""
         membership = self.membership
         partitions = [
-            {"partition_index": one, "committed_offset": offset, "committed_metadata": ""}
-            for one, offset in offsets.items()
+            {"partition_index": index, "committed_offset": offset, "committed_metadata": ""}
+            for index, offset in offsets.items()
         ]
         return {
             "group_id": membership.group,
@@ -255,7 +262,8 @@ class Member(Actor, ABC):
         was paused, and had no offsets (offsets.retention.check.interval.ms)."""
         group = self.membership.group
         return self.history.may_lose or not any(
-            one.group == group and one.acknowledged_s is not None for one in self.history.commits
+            commit.group == group and commit.acknowledged_s is not None
+            for commit in self.history.commits
         )
 
     async def _ask(self, name: str, version: int, /, **values: Any) -> Any:
@@ -286,9 +294,9 @@ async def committed_offsets(client: Client, membership: Membership) -> dict[int,
         await client.ask_until_answered("FindCoordinator", 2, key=membership.group, key_type=0)
         answer, _ = await client.ask_until_answered("OffsetFetch", 9, **values)
         (group,) = answer.groups
-        found = [one for topic in group.topics for one in topic.partitions]
-        if not group.error_code and not any(one.error_code for one in found):
-            return {one.partition_index: one.committed_offset for one in found}
+        found = [partition for topic in group.topics for partition in topic.partitions]
+        if not group.error_code and not any(partition.error_code for partition in found):
+            return {partition.partition_index: partition.committed_offset for partition in found}
         await asyncio.sleep(BACKOFF_S)
 
 
@@ -366,7 +374,7 @@ class ClassicMember(Member):
     async def _sync(self, joined: Any) -> Any:
         assignments = []
         if joined.leader == joined.member_id:
-            members = sorted(one.member_id for one in joined.members)
+            members = sorted(member.member_id for member in joined.members)
             for number, member_id in enumerate(members):
                 dealt = range(number, self.membership.partitions, len(members))
                 part = json.dumps(list(dealt)).encode()
@@ -408,7 +416,11 @@ class ConsumerMember(Member):
                 continue
             self.generation = answer.member_epoch
             if answer.assignment is not None:
-                owned = [p for one in answer.assignment.topic_partitions for p in one.partitions]
+                owned = [
+                    partition
+                    for topic in answer.assignment.topic_partitions
+                    for partition in topic.partitions
+                ]
             heartbeat_s = loop.time() + answer.heartbeat_interval_ms / 1000
             try:
                 await self.take(owned)

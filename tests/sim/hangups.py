@@ -105,17 +105,17 @@ class Leaver(Actor):
 
     async def _exists(self) -> bool:
         answer, _ = await self.client.ask_until_answered("Metadata", 9, topics=None)
-        return any(one.name == self._topic and not one.error_code for one in answer.topics)
+        return any(topic.name == self._topic and not topic.error_code for topic in answer.topics)
 
     async def _ends(self) -> list[int]:
         """Where the partitions end."""
-        wanted = [{"partition_index": at, "timestamp": LATEST} for at in range(PARTITIONS)]
-        topics = [{"name": self._topic, "partitions": wanted}]
+        partitions = [{"partition_index": at, "timestamp": LATEST} for at in range(PARTITIONS)]
+        topics = [{"name": self._topic, "partitions": partitions}]
         while True:
             answer, _ = await self.client.ask_until_answered(
                 "ListOffsets", 7, replica_id=-1, topics=topics
             )
             found = answer.topics[0].partitions
-            if not any(one.error_code for one in found):
-                return [one.offset for one in found]
+            if not any(partition.error_code for partition in found):
+                return [partition.offset for partition in found]
             await asyncio.sleep(BACKOFF_S)

@@ -150,6 +150,6 @@ class History:
         self._offsets_made += 1
         return (offset // OFFSET_STEP + 1) * OFFSET_STEP + self._offsets_made
 
-    def violation(self, what: str) -> None:
+    def violation(self, complaint: str) -> None:
         """A judge has found something."""
-        self.violations.append(f"{self.now_s():.3f} s: {what}")
+        self.violations.append(f"{self.now_s():.3f} s: {complaint}")

@@ -98,7 +98,7 @@ def _order(history: History, place: Place, reading: Reading) -> list[str]:
         before = last.get(write.producer, (number - 1, -1))
         between = range(before[0] + 1, number)
         is_inverted = number <= before[0]
-        if is_inverted or any((write.producer, one) not in given_up for one in between):
+        if is_inverted or any((write.producer, skipped) not in given_up for skipped in between):
             kind = "inversion" if is_inverted else "gap"
             found.append(
                 f"I5 {kind}: at {place} {write.producer}'s {before[0]} at {before[1]} is followed "
@@ -145,16 +145,16 @@ def _transactions(history: History, final: dict[Place, Reading]) -> list[str]:
     too.)"""
     there = {value for reading in final.values() for _, value, _ in reading.records}
     found = []
-    for one in history.transactions:
-        if any(place not in final for place in one.values.values()):
+    for transaction in history.transactions:
+        if any(place not in final for place in transaction.values.values()):
             continue  # of a topic that is compacted
-        missing = [value for value in one.values if value not in there]
-        name = f"{one.producer}'s transaction {one.number}, {one.outcome}"
-        if one.outcome == COMMITTED and missing:
+        missing = [value for value in transaction.values if value not in there]
+        name = f"{transaction.producer}'s transaction {transaction.number}, {transaction.outcome}"
+        if transaction.outcome == COMMITTED and missing:
             found.append(f"I1 lost: of {name}, {missing[:3]} is not read")
-        if one.outcome == ABORTED and len(missing) < len(one.values):
-            found.append(f"I4 aborted: of {name}, {set(one.values) - set(missing)} is read")
-        if one.outcome == UNKNOWN and 0 < len(missing) < len(one.values):
+        if transaction.outcome == ABORTED and len(missing) < len(transaction.values):
+            found.append(f"I4 aborted: of {name}, {set(transaction.values) - set(missing)} is read")
+        if transaction.outcome == UNKNOWN and 0 < len(missing) < len(transaction.values):
             found.append(f"I4 part: of {name}, only {missing[:3]} is not read")
     return found
 
@@ -162,7 +162,10 @@ def _transactions(history: History, final: dict[Place, Reading]) -> list[str]:
 def _nothing_aborted(history: History) -> list[str]:
     """I4: no read_committed consumer ever gets a record of an aborted transaction."""
     aborted = {
-        value: one for one in history.transactions if one.outcome == ABORTED for value in one.values
+        value: transaction
+        for transaction in history.transactions
+        if transaction.outcome == ABORTED
+        for value in transaction.values
     }
     return [
         f"I4 aborted: {reading.reader} read {value!r} at {reading.place} {offset}"
@@ -176,19 +179,19 @@ def _nothing_aborted(history: History) -> list[str]:
 def _last_values_stay(history: History, compacted: dict[Place, Reading]) -> list[str]:
     """I10: the last committed record of a key stays in a topic that is compacted."""
     possible: dict[tuple[Place, bytes], list[bytes]] = {}
-    for one in history.transactions:
+    for transaction in history.transactions:
         last: dict[tuple[Place, bytes], bytes] = {}
-        for value, place in one.values.items():
-            if place in compacted and (key := one.keys[value]) is not None:
+        for value, place in transaction.values.items():
+            if place in compacted and (key := transaction.keys[value]) is not None:
                 last[place, key] = value
-        if one.outcome == COMMITTED:
+        if transaction.outcome == COMMITTED:
             possible |= {where: [value] for where, value in last.items()}
-        elif one.outcome == UNKNOWN:
+        elif transaction.outcome == UNKNOWN:
             for where, value in last.items():
                 possible.setdefault(where, [b""]).append(value)
     found = []
     for (place, key), values in possible.items():
-        read = [value for _, value, of in compacted[place].records if of == key]
+        read = [value for _, value, read_key in compacted[place].records if read_key == key]
         if (read[-1] if read else b"") not in values:
             found.append(
                 f"I10: the last value of {key!r} at {place} is {read[-1:]}, not of {values}"
@@ -216,10 +219,10 @@ def _nothing_withheld(history: History, compacted: dict[Place, Reading]) -> list
 def _markers_stay(history: History, compacted: dict[Place, Reading]) -> list[str]:
     """I10: compaction keeps the marker of each transaction for delete.retention.ms."""
     ended = Counter(
-        (one.producer, one.producer_id, place)
-        for one in history.transactions
-        if one.is_ended
-        for place in set(one.values.values())
+        (transaction.producer, transaction.producer_id, place)
+        for transaction in history.transactions
+        if transaction.is_ended
+        for place in set(transaction.values.values())
         if place in compacted
     )
     there = {place: Counter(reading.markers) for place, reading in compacted.items()}
@@ -238,27 +241,29 @@ def _commits_stay(history: History) -> list[str]:
     for commit in history.commits:
         commits[commit.group, commit.place].append(commit)
     found = []
-    for one in history.fetched:
+    for fetched in history.fetched:
         before = [
             commit
-            for commit in commits[one.group, one.place]
-            if commit.at_s <= one.at_s and not commit.is_refused
+            for commit in commits[fetched.group, fetched.place]
+            if commit.at_s <= fetched.at_s and not commit.is_refused
         ]
         acknowledged = [
             commit
             for commit in before
-            if commit.acknowledged_s is not None and commit.acknowledged_s < one.at_s
+            if commit.acknowledged_s is not None and commit.acknowledged_s < fetched.at_s
         ]
         highest = max(acknowledged, key=lambda commit: commit.offset, default=None)
-        if highest is not None and one.offset < highest.offset:
+        if highest is not None and fetched.offset < highest.offset:
             if any(
-                _may_be_later(commit, highest) for commit in before if commit.offset == one.offset
+                _may_be_later(commit, highest)
+                for commit in before
+                if commit.offset == fetched.offset
             ):
                 continue
             found.append(
-                f"I7 lost: {one.member} was given {one.offset} of {one.group} {one.place} at "
-                f"{one.at_s:.3f} s, {highest.member} had committed {highest.offset} at "
-                f"{highest.acknowledged_s:.3f} s"
+                f"I7 lost: {fetched.member} was given {fetched.offset} of {fetched.group} "
+                f"{fetched.place} at {fetched.at_s:.3f} s, {highest.member} had committed "
+                f"{highest.offset} at {highest.acknowledged_s:.3f} s"
             )
     return found
 
@@ -299,7 +304,7 @@ def _replaced_members_commit_nothing(history: History, stored: Iterable[Reading]
                     f"at {at} behind {before} of generation {generation}"
                 )
             else:
-                oldest = min(one for one in possible if one >= generation)
+                oldest = min(each for each in possible if each >= generation)
                 latest[group, place] = (oldest, offset)
     return found
 

@@ -234,10 +234,10 @@ class Machine:
         if broker is None:
             return []
         return [
-            f"{one.key[0]}-{one.key[1]}: {' | '.join(one.partition.story)}; from "
-            f"{one.log.start_offset} to {one.log.end_offset}, high watermark "
-            f"{one.partition.high_watermark}"
-            for one in broker.replicas
+            f"{replica.key[0]}-{replica.key[1]}: {' | '.join(replica.partition.story)}; from "
+            f"{replica.log.start_offset} to {replica.log.end_offset}, high watermark "
+            f"{replica.partition.high_watermark}"
+            for replica in broker.replicas
         ]
 
     def check_invariants(self) -> None:

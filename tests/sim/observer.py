@@ -127,8 +127,8 @@ class Observer:
 
     def _check_leader(self, key: Partition, here: Here, places: Sequence[Here]) -> None:
         partition, name = here.replica.partition, here.replica.key
-        me, epoch = partition.broker_id, partition.leader_epoch
-        found = me, here.machine.lives
+        own_id, epoch = partition.broker_id, partition.leader_epoch
+        found = own_id, here.machine.lives
         first = self._leaders.setdefault((key, epoch), found)
         assert first == found, f"{name}: {first} and {found} (broker, its life) lead in {epoch}"
         stored = self._current(here)
@@ -136,7 +136,7 @@ class Observer:
             return
         committed = self._committed.get(key, 0)
         assert here.replica.log.end_offset >= committed, (
-            f"{name}: leader {me} of epoch {epoch} ends at {here.replica.log.end_offset}, an "
+            f"{name}: leader {own_id} of epoch {epoch} ends at {here.replica.log.end_offset}, an "
             f"earlier one had the high watermark {committed}"
         )
         self._committed[key] = max(committed, partition.high_watermark)
@@ -144,8 +144,8 @@ class Observer:
         for other in places:
             number, end = other.replica.partition.broker_id, other.replica.log.end_offset
             assert number not in maximal or partition.high_watermark <= end, (
-                f"{name}: the high watermark of leader {me} is {partition.high_watermark}, broker "
-                f"{number} of its maximal ISR {sorted(maximal)} ends at {end}"
+                f"{name}: the high watermark of leader {own_id} is {partition.high_watermark}, "
+                f"broker {number} of its maximal ISR {sorted(maximal)} ends at {end}"
             )
 
     def _check_in_sync(self, key: Partition, places: Sequence[Here]) -> None:
@@ -206,9 +206,9 @@ class Observer:
         broker = None if machine.instance is None else machine.instance.broker
         if broker is None or not broker.controller.is_active:
             return
-        epoch, me = broker.controller.epoch, broker.broker_id
-        found = self._controllers.setdefault(epoch, me)
-        assert found == me, f"brokers {found} and {me} are controllers in epoch {epoch}"
+        epoch, own_id = broker.controller.epoch, broker.broker_id
+        found = self._controllers.setdefault(epoch, own_id)
+        assert found == own_id, f"brokers {found} and {own_id} are controllers in epoch {epoch}"
 
     def _check_metadata(self, machine: Machine) -> None:
         """What a broker describes to clients never goes back to an earlier state of a partition:
@@ -226,11 +226,11 @@ class Observer:
             known = before.topics.get(name)
             if known is topic or known is None or known.topic_id != topic.topic_id:
                 continue
-            for one in topic.partitions:
-                earlier = known.partition(one.partition) or one
-                found = one.leader_epoch, one.partition_epoch
+            for partition in topic.partitions:
+                earlier = known.partition(partition.partition) or partition
+                found = partition.leader_epoch, partition.partition_epoch
                 assert found >= (earlier.leader_epoch, earlier.partition_epoch), (
-                    f"{machine.name} knew {earlier} of {name}, knows {one}"
+                    f"{machine.name} knew {earlier} of {name}, knows {partition}"
                 )
 
     def _check_known_controller(self, machine: Machine, controller: int) -> None:

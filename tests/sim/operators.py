@@ -70,15 +70,17 @@ class Operator(Actor):
         await self._reassign(place, None)
 
     async def _reassign(self, place: Place, target: Sequence[int] | None) -> None:
-        wanted = {"partition_index": place[1], "replicas": target}
+        reassignment = {"partition_index": place[1], "replicas": target}
         answer, _ = await self.client.ask_until_answered(
             "AlterPartitionReassignments",
             0,
             timeout_ms=TIMEOUT_MS,
-            topics=[{"name": place[0], "partitions": [wanted]}],
+            topics=[{"name": place[0], "partitions": [reassignment]}],
         )
         codes = [answer.error_code]
-        codes += [one.error_code for topic in answer.responses for one in topic.partitions]
+        codes += [
+            partition.error_code for topic in answer.responses for partition in topic.partitions
+        ]
         self._check("AlterPartitionReassignments", codes)
 
     async def _elect(self, place: Place) -> None:
@@ -91,7 +93,7 @@ class Operator(Actor):
         )
         codes = [answer.error_code]
         for topic in answer.replica_election_results:
-            codes += [one.error_code for one in topic.partition_result]
+            codes += [result.error_code for result in topic.partition_result]
         self._check("ElectLeaders", codes)
 
     async def _ended(self) -> None:

@@ -241,7 +241,7 @@ class Plan:
         for index in range(len(self.meanwhile)):
             yield replace(self, meanwhile=_without(self.meanwhile, index))
         for actor in self.actors:
-            yield replace(self, actors=tuple(one for one in self.actors if one is not actor))
+            yield replace(self, actors=tuple(other for other in self.actors if other is not actor))
         if self.clocks:
             yield replace(self, clocks=())
 
@@ -250,10 +250,10 @@ class Plan:
         return [
             f"settings: {', '.join(self.settings)}; compression.type={self.compression_type}",
             f"session with ZooKeeper: {self.session_timeout_s} s",
-            *(str(one) for one in self.actors),
-            *(str(one) for one in self.faults),
-            *(f"meanwhile, {one}" for one in self.meanwhile),
-            *(str(one) for one in self.clocks),
+            *(str(actor) for actor in self.actors),
+            *(str(fault) for fault in self.faults),
+            *(f"meanwhile, {fault}" for fault in self.meanwhile),
+            *(str(clock) for clock in self.clocks),
         ]
 
 
@@ -364,7 +364,7 @@ class ActorDraw:
                 for n, place in enumerate(self._places)
             ),
             *(self.transactional(f"t{n}") for n in range(chance.randrange(4))),
-            *(one for n in range(chance.randrange(3)) for one in self.members(f"g{n}")),
+            *(member for n in range(chance.randrange(3)) for member in self.members(f"g{n}")),
             *(ProberPlan(f"q{n}", self._seed()) for n in range(chance.randrange(2))),
             *(self.slow_reader(f"s{n}") for n in range(chance.randrange(3))),
         ]
@@ -456,7 +456,7 @@ def _with_jumps(
     """With jumps of clocks between them."""
     if chance.random() < 0.7:
         return faults
-    names = [BROKER, BROKER, *(one.name for one in actors)]
+    names = [BROKER, BROKER, *(actor.name for actor in actors)]
     for name in chance.sample(names, min(1 + chance.randrange(3), len(names))):
         farthest_ms = BROKER_JUMP_MS_MAX if name == BROKER else CLIENT_JUMP_MS_MAX
         jump = Fault(
@@ -494,7 +494,7 @@ def _meanwhile(plan: Plan, chance: random.Random) -> Sequence[Fault]:
         return ()
     kinds = MEANWHILE_KINDS if plan.session_timeout_s is None else MEANWHILE_KINDS + ZOOKEEPER_KINDS
     mean_s = chance.choice((0.05, 1.0, 10.0))
-    names = [one.name for one in plan.actors]
+    names = [actor.name for actor in plan.actors]
     return [
         Fault(
             chance.choice(kinds),
@@ -513,7 +513,8 @@ def _with_rot(faults: Sequence[Fault], chance: random.Random) -> Sequence[Fault]
     if chance.random() < 0.7:
         return faults
     return [
-        replace(one, rots=chance.choice(ROTTEN)) if chance.random() < 0.5 else one for one in faults
+        replace(fault, rots=chance.choice(ROTTEN)) if chance.random() < 0.5 else fault
+        for fault in faults
     ]
 
 
@@ -544,7 +545,7 @@ def draw_clocks(
             chance.randrange(-CLOCK_OFFSET_MS_MAX, CLOCK_OFFSET_MS_MAX),
             chance.choice((-1, 1)) * chance.choice((0.0, CLOCK_DRIFT_MAX / 10, CLOCK_DRIFT_MAX)),
         )
-        for name in (*brokers, *(one.name for one in actors))
+        for name in (*brokers, *(actor.name for actor in actors))
         if chance.random() < 0.5
     ]
 
@@ -552,11 +553,11 @@ def draw_clocks(
 def _faults(chance: random.Random, actors: Sequence[ActorPlan]) -> list[Fault]:
     mean_s = chance.choice((0.05, 1.0, 10.0))
     kinds = [kind for kind in KINDS if chance.random() < 0.5]
-    members = [one.name for one in actors if isinstance(one, MemberPlan)]
+    members = [actor.name for actor in actors if isinstance(actor, MemberPlan)]
     faults = []
     for _ in range(chance.randrange(FAULTS_MAX) if kinds else 0):
         # above all members of groups, whom others replace meanwhile
-        clients = members if members and chance.random() < 0.7 else [one.name for one in actors]
+        clients = members if members and chance.random() < 0.7 else [actor.name for actor in actors]
         faults.append(
             Fault(
                 chance.choice(kinds),

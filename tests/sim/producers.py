@@ -155,16 +155,16 @@ class Producer(Actor):
         """Have as many on their way as may be."""
         connection = self._connection = (await self.client.leader(self._place)).connection
         while self._sent < min(IN_FLIGHT_MAX, len(self._unfinished)):
-            one = self._unfinished[self._sent]
+            unfinished = self._unfinished[self._sent]
             self._sent += 1
-            self.client.process.spawn(self._send(connection, one), name="send")
+            self.client.process.spawn(self._send(connection, unfinished), name="send")
 
-    async def _send(self, connection: Connection, one: _Batch) -> None:
+    async def _send(self, connection: Connection, unfinished: _Batch) -> None:
         identity = self._identity
         if self._is_idempotent:
-            identity = identity._replace(sequence=one.sequence)
+            identity = identity._replace(sequence=unfinished.sequence)
         data = batch(
-            one.values,
+            unfinished.values,
             producer=identity,
             compression=self._load.compression,
             timestamps=self.client.process.now_ms(),
@@ -185,7 +185,7 @@ class Producer(Actor):
                 self._lost()
             return
         (response,) = answer.responses[0].partition_responses
-        self._answered(one, response)
+        self._answered(unfinished, response)
 
     def _lost(self) -> None:
         """All that was on its way is sent again, on another connection; a plain producer without
@@ -197,16 +197,16 @@ class Producer(Actor):
         self.client.hang_up()
         self._changed.set()
 
-    def _answered(self, one: _Batch, response: Any) -> None:
+    def _answered(self, unfinished: _Batch, response: Any) -> None:
         code = Code(response.error_code)
-        if one not in self._unfinished:
+        if unfinished not in self._unfinished:
             return
         if code is Code.NONE:
             self._refused = None
-            assert self._unfinished[0] is one, "responses come in order"
+            assert self._unfinished[0] is unfinished, "responses come in order"
             self._unfinished.popleft()
             self._sent -= 1
-            self._acknowledged(one.values, response.base_offset)
+            self._acknowledged(unfinished.values, response.base_offset)
         elif code in RETRIABLE and self._is_idempotent:
             self._refused = self._unfinished[0]
             self._backs_off = code in TOO_FEW_REPLICAS  # it may last
@@ -214,8 +214,8 @@ class Producer(Actor):
         elif code in RETRIABLE:
             self._lost()  # perhaps another broker leads now
         elif code in (Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID):
-            if one is self._unfinished[0]:
-                if one is self._refused:
+            if unfinished is self._unfinished[0]:
+                if unfinished is self._refused:
                     self._overtaken()
                 self._next_epoch()
             self._again_soon()  # else one before it was lost on its way
@@ -238,15 +238,15 @@ class Producer(Actor):
             self.history.violation(f"{self.name}: an acknowledged sequence is unknown")
         self._identity = self._identity._replace(epoch=self._identity.epoch + 1)
         self._sequence = 0
-        for one in self._unfinished:
-            one.sequence = self._sequence
-            self._sequence += len(one.values)
+        for unfinished in self._unfinished:
+            unfinished.sequence = self._sequence
+            self._sequence += len(unfinished.values)
 
     def _overtaken(self) -> None:
         """One that was in flight behind the refused batch was appended before it."""
         self._is_dense = False
-        for one in self._unfinished:
-            for value in one.values:
+        for unfinished in self._unfinished:
+            for value in unfinished.values:
                 write = self.history.writes[value]
                 loose = write._replace(is_idempotent=False, is_dense=False)
                 self.history.writes[value] = loose

@@ -115,7 +115,8 @@ class Reader:
                 f"its high watermark {response.high_watermark}"
             )
         aborted = sorted(
-            (one.first_offset, one.producer_id) for one in response.aborted_transactions or ()
+            (transaction.first_offset, transaction.producer_id)
+            for transaction in response.aborted_transactions or ()
         )
         gone: set[int] = set()  # as stock consumers: each response names all that it has part of
         batches = MemoryRecords(bytes(response.records or b""))
@@ -153,8 +154,8 @@ class Reader:
 
 def listing(place: Place, timestamp: int) -> dict[str, Any]:
     """The values of a ListOffsets of one partition."""
-    wanted = {"partition_index": place[1], "timestamp": timestamp}
-    return {"replica_id": -1, "topics": [{"name": place[0], "partitions": [wanted]}]}
+    partition = {"partition_index": place[1], "timestamp": timestamp}
+    return {"replica_id": -1, "topics": [{"name": place[0], "partitions": [partition]}]}
 
 
 async def earliest(client: Client, place: Place) -> int:

@@ -96,7 +96,7 @@ def run_plan(plan: Plan) -> Outcome:
             )
         except Exception as failure:
             violations = [*world.history.violations, f"the world ends: {failure!r}"]
-    violations += [f"unhandled: {one}" for one in world.loop.failures]
+    violations += [f"unhandled: {error}" for error in world.loop.failures]
     violations += logged
     violations += strict_arenas.found
     strict_arenas.found.clear()
@@ -108,7 +108,7 @@ def run_plan(plan: Plan) -> Outcome:
         len(world.history.acknowledged),
         violations,
         list(world.trace.lines),
-        world.stories or [line for one in world.machines for line in one.stories()],
+        world.stories or [line for machine in world.machines for line in machine.stories()],
     )
 
 
@@ -125,7 +125,7 @@ def shrink(failed: Outcome, tries: int, on_try: Callable[[], object]) -> Outcome
             tries -= 1
             on_try()
             outcome = run_plan(plan)
-            if any(_kind(one) == kind for one in outcome.violations):
+            if any(_kind(violation) == kind for violation in outcome.violations):
                 failed, smaller = outcome, True
                 break
     return failed

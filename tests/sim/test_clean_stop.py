@@ -14,7 +14,7 @@ AT_ONCE_S = 3.0
 def led_by(machine: Machine) -> list[int]:
     assert machine.instance is not None and machine.instance.broker is not None
     replicas = machine.instance.broker.replicas.of_topic(TOPIC)
-    return [one.log.partition for one in replicas if one.partition.is_leader]
+    return [replica.log.partition for replica in replicas if replica.partition.is_leader]
 
 
 def test_producers_do_not_wait_for_a_follower_that_has_gone() -> None:
@@ -44,7 +44,7 @@ def test_producers_do_not_wait_for_a_follower_that_has_gone() -> None:
                 topic_data=[{"name": TOPIC, "partition_data": partitions}],
             )
             [topic] = answer.responses
-            assert {one.error_code for one in topic.partition_responses} == {Code.NONE}
+            assert {response.error_code for response in topic.partition_responses} == {Code.NONE}
         assert cluster.loop.now_s - began_s < AT_ONCE_S
         for machine in others:
             await machine.stop()

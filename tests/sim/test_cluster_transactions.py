@@ -32,9 +32,9 @@ async def committed(cluster: Cluster, index: int) -> list[bytes]:
     offset = 0
     while True:
         leader = cluster.machine((await cluster.partition(index)).leader_id)
-        asked = fetching({(TOPIC, index): offset}, isolation_level=1)
+        request = fetching({(TOPIC, index): offset}, isolation_level=1)
         try:
-            answer = await cluster.ask(leader, "Fetch", 12, **asked)
+            answer = await cluster.ask(leader, "Fetch", 12, **request)
         except Lost:
             continue
         part = answer.responses[0].partitions[0]
@@ -79,7 +79,7 @@ async def brokers_die(cluster: Cluster, *, newer: bool) -> None:
                 newer=newer,
             )
         )
-    producing = asyncio.gather(*(one.run() for one in producers))
+    producing = asyncio.gather(*(producer.run() for producer in producers))
     for machine in cluster.machines:
         await asyncio.sleep(3 * cluster.chance.random())
         machine.kill()
@@ -92,15 +92,19 @@ async def brokers_die(cluster: Cluster, *, newer: bool) -> None:
     values = [value for index in range(PARTITIONS) for value in await committed(cluster, index)]
     assert len(values) == len(set(values)), "once each"
     outcomes = {COMMITTED: 0, ABORTED: 0}
-    for one in history.transactions:
-        there = set(one.values) & set(values)
-        if one.outcome == COMMITTED:
-            assert there == set(one.values), f"{one.producer} {one.number}: committed and lost"
-        elif one.outcome == ABORTED:
-            assert not there, f"{one.producer} {one.number}: aborted"
+    for transaction in history.transactions:
+        there = set(transaction.values) & set(values)
+        if transaction.outcome == COMMITTED:
+            assert there == set(transaction.values), (
+                f"{transaction.producer} {transaction.number}: committed and lost"
+            )
+        elif transaction.outcome == ABORTED:
+            assert not there, f"{transaction.producer} {transaction.number}: aborted"
         else:
-            assert there in (set(), set(one.values)), f"{one.producer} {one.number}: in part"
-        outcomes[one.outcome] = outcomes.get(one.outcome, 0) + 1
+            assert there in (set(), set(transaction.values)), (
+                f"{transaction.producer} {transaction.number}: in part"
+            )
+        outcomes[transaction.outcome] = outcomes.get(transaction.outcome, 0) + 1
     assert outcomes[COMMITTED] > 20
     assert outcomes[ABORTED] > 5
     await cluster.end()

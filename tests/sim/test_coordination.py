@@ -139,11 +139,11 @@ def test_scenarios(scenario: Scenario, rewrite: bool) -> None:
 
 @in_world
 async def test_a_session_lives_for_as_long_as_its_process(world: World) -> None:
-    one = await world.broker("one")
-    await one.session.create("/e", ephemeral=True)
+    broker = await world.broker("one")
+    await broker.session.create("/e", ephemeral=True)
     await asyncio.sleep(20 * TIMEOUT_S)
     assert world.nodes == ["e"]
-    one.process.kill()
+    broker.process.kill()
     await asyncio.sleep(0.6 * TIMEOUT_S)
     assert world.nodes == ["e"]
     await asyncio.sleep(0.5 * TIMEOUT_S)
@@ -153,11 +153,11 @@ async def test_a_session_lives_for_as_long_as_its_process(world: World) -> None:
 @in_world
 async def test_another_process_of_a_broker_has_another_session(world: World) -> None:
     """Until the first one has expired, its ephemeral nodes are there."""
-    one = await world.broker("one")
-    await one.session.create("/e", ephemeral=True)
-    one.process.kill()
+    broker = await world.broker("one")
+    await broker.session.create("/e", ephemeral=True)
+    broker.process.kill()
     again = await world.broker("one")
-    assert again.session.session_id != one.session.session_id
+    assert again.session.session_id != broker.session.session_id
     with pytest.raises(NodeExists):
         await again.session.create("/e", ephemeral=True)
     await asyncio.sleep(TIMEOUT_S)
@@ -167,51 +167,51 @@ async def test_another_process_of_a_broker_has_another_session(world: World) -> 
 
 @in_world
 async def test_a_paused_process_hears_of_its_end_when_it_goes_on(world: World) -> None:
-    one = await world.broker("one")
-    await one.session.create("/e", ephemeral=True)
-    one.process.pause()
-    one.ask("get", lambda: one.session.get("/"))
+    broker = await world.broker("one")
+    await broker.session.create("/e", ephemeral=True)
+    broker.process.pause()
+    broker.ask("get", lambda: broker.session.get("/"))
     await asyncio.sleep(2 * TIMEOUT_S)
     assert world.nodes == []
-    one.process.resume()
+    broker.process.resume()
     await asyncio.sleep(RECONNECTED_S)
-    assert one.out == ["SUSPENDED", "get: ConnectionLost", "EXPIRED"]
+    assert broker.out == ["SUSPENDED", "get: ConnectionLost", "EXPIRED"]
     with pytest.raises(SessionExpired):
-        await one.session.get("/")
+        await broker.session.get("/")
 
 
 @in_world
 async def test_close_deletes_ephemeral_nodes_after_the_requests_before_it(world: World) -> None:
-    one, other = await world.broker("one"), await world.broker("other")
+    broker, other = await world.broker("one"), await world.broker("other")
     await other.session.exists("/e", other.watch)
-    creating = one.session.create("/e", ephemeral=True)
-    await one.session.close()
+    creating = broker.session.create("/e", ephemeral=True)
+    await broker.session.close()
     await creating
     assert world.nodes == []
     with pytest.raises(SessionExpired):
-        await one.session.get("/")
+        await broker.session.get("/")
     await asyncio.sleep(TIMEOUT_S)
     assert other.out == ["CREATED /e"]
     assert list(world.ensemble.sessions) == [other.session.session_id]
-    assert one.out == []
+    assert broker.out == []
 
 
 @in_world
 async def test_close_without_a_connection_does_not_wait_forever(world: World) -> None:
-    one = await world.broker("one")
-    await one.session.create("/e", ephemeral=True)
+    broker = await world.broker("one")
+    await broker.session.create("/e", ephemeral=True)
     world.network.cut("one", ZOOKEEPER)
-    await one.session.close()
+    await broker.session.close()
     assert world.nodes == []
 
 
 @in_world
 async def test_an_abandoned_session_expires(world: World) -> None:
-    one = await world.broker("one")
-    await one.session.create("/e", ephemeral=True)
-    one.session.abandon()
+    broker = await world.broker("one")
+    await broker.session.create("/e", ephemeral=True)
+    broker.session.abandon()
     with pytest.raises(SessionExpired):
-        await one.session.get("/")
+        await broker.session.get("/")
     await asyncio.sleep(0.5 * TIMEOUT_S)
     assert world.nodes == ["e"]
     await asyncio.sleep(TIMEOUT_S)
@@ -222,87 +222,87 @@ async def test_an_abandoned_session_expires(world: World) -> None:
 async def test_a_watch_event_comes_before_the_response_to_what_was_asked_after_it(
     world: World,
 ) -> None:
-    one, other = await world.broker("one"), await world.broker("other")
+    broker, other = await world.broker("one"), await world.broker("other")
     for number in range(20):
         path = f"/{number}"
-        await one.session.exists(path, one.watch)
-        one.out.clear()
+        await broker.session.exists(path, broker.watch)
+        broker.out.clear()
         writing = other.session.create(path)
-        one.ask("before or after", lambda path=path: one.session.exists(path))  # type: ignore[misc]
+        broker.ask("before or after", lambda path=path: broker.session.exists(path))  # type: ignore[misc]
         await writing
-        one.ask("after", lambda path=path: one.session.exists(path))  # type: ignore[misc]
+        broker.ask("after", lambda path=path: broker.session.exists(path))  # type: ignore[misc]
         await asyncio.sleep(1)
-        assert one.out.index(f"CREATED {path}") < one.out.index("after")
+        assert broker.out.index(f"CREATED {path}") < broker.out.index("after")
 
 
 @in_world
 async def test_what_fired_without_a_connection_is_heard_with_the_next_one(world: World) -> None:
-    one, other = await world.broker("one"), await world.broker("other")
-    await one.session.exists("/a", one.watch)
-    await one.session.children("/", one.watch)
+    broker, other = await world.broker("one"), await world.broker("other")
+    await broker.session.exists("/a", broker.watch)
+    await broker.session.children("/", broker.watch)
     world.network.cut(ZOOKEEPER, "one")
     await other.session.create("/a")
     await asyncio.sleep(NOTICED_S)
-    assert one.out == ["SUSPENDED"]
-    one.ask("get", lambda: one.session.get("/a"))
+    assert broker.out == ["SUSPENDED"]
+    broker.ask("get", lambda: broker.session.get("/a"))
     world.network.heal()
     await asyncio.sleep(RECONNECTED_S)
-    assert one.out == ["SUSPENDED", "CONNECTED", "CREATED /a", "CHILDREN_CHANGED /", "get"]
+    assert broker.out == ["SUSPENDED", "CONNECTED", "CREATED /a", "CHILDREN_CHANGED /", "get"]
 
 
 @in_world
 async def test_a_short_cut_only_delays(world: World) -> None:
-    one = await world.broker("one")
+    broker = await world.broker("one")
     world.network.cut("one", ZOOKEEPER)
-    one.ask("create", lambda: one.session.create("/a"))
+    broker.ask("create", lambda: broker.session.create("/a"))
     await asyncio.sleep(0.1 * TIMEOUT_S)
     assert world.nodes == []
     world.network.heal()
     await asyncio.sleep(1)
-    assert (world.nodes, one.out) == (["a"], ["create"])
+    assert (world.nodes, broker.out) == (["a"], ["create"])
 
 
 @in_world
 async def test_a_request_that_was_lost_is_sent_again(world: World) -> None:
-    one = await world.broker("one")
-    one.ask("first", lambda: one.session.create("/n-", sequential=True))
-    one.ask("second", lambda: one.session.create("/n-", sequential=True))
+    broker = await world.broker("one")
+    broker.ask("first", lambda: broker.session.create("/n-", sequential=True))
+    broker.ask("second", lambda: broker.session.create("/n-", sequential=True))
     await asyncio.sleep(0.1 * LATENCY_S)
     world.ensemble.reset_all()
     await asyncio.sleep(RECONNECTED_S)
-    assert one.out == ["SUSPENDED", "CONNECTED", "first", "second"]
+    assert broker.out == ["SUSPENDED", "CONNECTED", "first", "second"]
     assert world.nodes == ["n-0000000000", "n-0000000001"]
 
 
 @in_world
 async def test_a_request_whose_response_was_lost_is_not_done_twice(world: World) -> None:
-    one = await world.broker("one")
+    broker = await world.broker("one")
     world.network.cut(ZOOKEEPER, "one")
-    one.ask("create", lambda: one.session.create("/n-", sequential=True))
-    one.ask("delete", lambda: one.session.delete("/missing"))
+    broker.ask("create", lambda: broker.session.create("/n-", sequential=True))
+    broker.ask("delete", lambda: broker.session.delete("/missing"))
     await asyncio.sleep(10 * LATENCY_S)
     assert world.nodes == ["n-0000000000"]
     await asyncio.sleep(NOTICED_S)
-    one.ask("later", lambda: one.session.create("/n-", sequential=True))
+    broker.ask("later", lambda: broker.session.create("/n-", sequential=True))
     world.network.heal()
     await asyncio.sleep(RECONNECTED_S)
-    assert one.out == ["SUSPENDED", "CONNECTED", "create", "delete: NoNode", "later"]
+    assert broker.out == ["SUSPENDED", "CONNECTED", "create", "delete: NoNode", "later"]
     assert world.nodes == ["n-0000000000", "n-0000000001"]
 
 
 @in_world
 async def test_at_the_end_of_a_session_what_was_sent_is_unknown(world: World) -> None:
-    one = await world.broker("one")
+    broker = await world.broker("one")
     world.network.cut(ZOOKEEPER, "one")
-    one.ask("sent", lambda: one.session.create("/a"))
+    broker.ask("sent", lambda: broker.session.create("/a"))
     await asyncio.sleep(NOTICED_S)
-    one.ask("waiting", lambda: one.session.create("/b"))
+    broker.ask("waiting", lambda: broker.session.create("/b"))
     await asyncio.sleep(3 * TIMEOUT_S)
-    assert one.out == ["SUSPENDED"], "the end is heard from the service only"
+    assert broker.out == ["SUSPENDED"], "the end is heard from the service only"
     assert not world.ensemble.sessions
     world.network.heal()
     await asyncio.sleep(RECONNECTED_S)
-    assert one.out == ["SUSPENDED", "sent: ConnectionLost", "waiting: SessionExpired", "EXPIRED"]
+    assert broker.out == ["SUSPENDED", "sent: ConnectionLost", "waiting: SessionExpired", "EXPIRED"]
     assert world.nodes == ["a"]
 
 
@@ -321,9 +321,9 @@ async def test_a_session_that_can_not_be_opened_yet_waits(world: World) -> None:
 
 @in_world
 async def test_one_request_of_several_need_be_awaited_at_the_end(world: World) -> None:
-    one = await world.broker("one")
+    broker = await world.broker("one")
     world.network.cut("one", ZOOKEEPER)
-    lost = [one.session.get("/"), one.session.get("/")]
+    lost = [broker.session.get("/"), broker.session.get("/")]
     await asyncio.sleep(3 * TIMEOUT_S)
     world.network.heal()
     with pytest.raises(ConnectionLost):

@@ -34,7 +34,7 @@ async def power_cut_of_all(cluster: Cluster) -> None:
         for machine in cluster.machines:  # its address refuses connections: clients do not hang
             machine.kill()
             machine.fs.crash(cluster.chance)
-        others = [one for one in cluster.machines if one is not leader]
+        others = [each for each in cluster.machines if each is not leader]
         for machine in others:
             machine.launch()
         for machine in others:

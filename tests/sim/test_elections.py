@@ -14,7 +14,10 @@ SET = 0
 
 async def leaders(cluster: Cluster) -> list[int]:
     (topic,) = (await cluster.metadata()).topics
-    return [one.leader_id for one in sorted(topic.partitions, key=lambda one: one.partition_index)]
+    return [
+        partition.leader_id
+        for partition in sorted(topic.partitions, key=lambda partition: partition.partition_index)
+    ]
 
 
 async def until_led_by(cluster: Cluster, *expected: int) -> None:

@@ -30,7 +30,9 @@ async def set_max_bytes(cluster: Cluster, machine: Machine, value: str) -> None:
 async def max_bytes(cluster: Cluster, machine: Machine) -> str:
     resource = {"resource_type": 2, "resource_name": TOPIC, "configuration_keys": None}
     answer = await cluster.ask(machine, "DescribeConfigs", 4, resources=[resource])
-    (value,) = (one.value for one in answer.results[0].configs if one.name == "max.message.bytes")
+    (value,) = (
+        config.value for config in answer.results[0].configs if config.name == "max.message.bytes"
+    )
     return str(value)
 
 

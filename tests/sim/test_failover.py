@@ -32,7 +32,7 @@ async def each_dies(cluster: Cluster) -> None:
         killed_s = cluster.loop.now_s
         while True:
             answer = await cluster.metadata()
-            leaders = [one.leader_id for one in answer.topics[0].partitions]
+            leaders = [partition.leader_id for partition in answer.topics[0].partitions]
             if broker_id not in leaders and answer.controller_id not in (broker_id, -1):
                 break
             await asyncio.sleep(ATTEMPT_S)
@@ -69,7 +69,8 @@ async def controllers_die(cluster: Cluster) -> None:
         machine.kill()
         killed_s = cluster.loop.now_s
         while controller in [
-            one.leader_id for one in (await cluster.metadata(machine)).topics[0].partitions
+            partition.leader_id
+            for partition in (await cluster.metadata(machine)).topics[0].partitions
         ]:
             await asyncio.sleep(AT_ONCE_S / 20)
         assert cluster.loop.now_s - killed_s < AT_ONCE_S

@@ -17,11 +17,11 @@ RESTARTS = 2
 
 async def _ask_until_started(cluster: Cluster, machine: Machine) -> int:
     """How often it answered before its start was over; each time all there is."""
-    asked = [{"name": "t", "topic_id": None}, {"name": "never", "topic_id": None}]
+    requested = [{"name": "t", "topic_id": None}, {"name": "never", "topic_id": None}]
     starting = asyncio.ensure_future(machine.started())
     answers = 0
     while not starting.done() or not answers:
-        topics = cluster.chance.choice([asked, None])
+        topics = cluster.chance.choice([requested, None])
         try:
             answer = await cluster.ask(
                 machine, "Metadata", 12, topics=topics, allow_auto_topic_creation=False

@@ -44,14 +44,14 @@ class Planted:
 
     def transaction(self, outcome: str) -> list[bytes]:
         """A transaction of two records; their values."""
-        one = Transaction("x", 1)
-        one.outcome = outcome
+        transaction = Transaction("x", 1)
+        transaction.outcome = outcome
         for value in (b"x:0:", b"x:1:"):
-            one.values[value] = PLACE
-            one.keys[value] = None
+            transaction.values[value] = PLACE
+            transaction.keys[value] = None
             self.history.writes[value] = Write("x", PLACE, is_idempotent=True, is_dense=False)
-        self.history.transactions.append(one)
-        return list(one.values)
+        self.history.transactions.append(transaction)
+        return list(transaction.values)
 
     def read_committed(self, values: list[bytes]) -> None:
         """What who reads committed records gets in the end."""
@@ -60,7 +60,9 @@ class Planted:
     def kinds(self) -> list[str]:
         """The kinds of violations that are found, each once, in order."""
         found = judge(self.history, {PLACE: self.final}, self.committed, {}, [])
-        return list(dict.fromkeys(" ".join(one.split(":")[0].split()[:2]) for one in found))
+        return list(
+            dict.fromkeys(" ".join(violation.split(":")[0].split()[:2]) for violation in found)
+        )
 
 
 def test_nothing_is_found_where_all_is_well() -> None:
@@ -105,8 +107,8 @@ def test_a_record_that_nobody_wrote() -> None:
 def test_two_records_that_changed_places() -> None:
     planted = Planted()
     for reading in (planted.live, planted.final):
-        one, other = reading.records[2:4]
-        reading.records[2:4] = [Seen(2, other.value, None), Seen(3, one.value, None)]
+        first, second = reading.records[2:4]
+        reading.records[2:4] = [Seen(2, second.value, None), Seen(3, first.value, None)]
     planted.history.acknowledged[planted.values[2]] = 3
     planted.history.acknowledged[planted.values[3]] = 2
     assert planted.kinds() == ["I5 gap", "I5 inversion"]

@@ -33,8 +33,10 @@ class Tool:
         await self.until_done(paths.REASSIGN_PARTITIONS)
 
     async def elect(self) -> None:
-        asked = b",".join(b'{"topic":"t","partition":%d}' % index for index in range(PARTITIONS))
-        data = b'{"version":1,"partitions":[%s]}' % asked
+        partitions = b",".join(
+            b'{"topic":"t","partition":%d}' % index for index in range(PARTITIONS)
+        )
+        data = b'{"version":1,"partitions":[%s]}' % partitions
         await self._session.create(paths.PREFERRED_ELECTION, data)
         await self.until_done(paths.PREFERRED_ELECTION)
 

@@ -22,7 +22,7 @@ def directories(machine: Machine, path: str) -> list[str]:
     if not machine.fs.exists(path):
         return []
     found = machine.fs.list_dir(path)
-    return [one for one in found if one.startswith(f"{TOPIC}-") and not one.endswith("-delete")]
+    return [name for name in found if name.startswith(f"{TOPIC}-") and not name.endswith("-delete")]
 
 
 def log_of(machine: Machine, path: str) -> bytes:

@@ -92,7 +92,7 @@ async def test_a_reader_waits_until_a_new_leader_knows_the_high_watermark() -> N
     history.loses()
     reader = Reader(cast(Client, client), history, ("t", 0), compacted=True)
     await reader.run(until_end=True, at_least=lambda: len(values))
-    assert [one.value for one in reader.reading.records] == values
+    assert [record.value for record in reader.reading.records] == values
 
 
 @pytest.mark.parametrize("in_cluster", [False, True])

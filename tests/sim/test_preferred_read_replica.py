@@ -63,7 +63,7 @@ class NearestReader:
     async def run(self) -> None:
         while True:
             found = await self._cluster.partition()
-            asked = fetching(
+            request = fetching(
                 {(TOPIC, 0): self.position},
                 current_leader_epoch=found.leader_epoch,
                 isolation_level=self._isolation,
@@ -72,7 +72,7 @@ class NearestReader:
             on = self._preferred if self._preferred >= 0 else found.leader_id
             try:
                 answer = await self._cluster.ask(
-                    self._cluster.machine(on), "Fetch", 12, **asked | {"rack_id": self._rack}
+                    self._cluster.machine(on), "Fetch", 12, **request | {"rack_id": self._rack}
                 )
             except OSError:
                 await self._go_back()
@@ -116,8 +116,8 @@ class NearestReader:
 
 async def end_of_log(cluster: Cluster) -> int:
     leader = cluster.machine((await cluster.partition()).leader_id)
-    asked = [{"partition_index": 0, "timestamp": -1, "current_leader_epoch": -1}]
-    topics = [{"name": TOPIC, "partitions": asked}]
+    partitions = [{"partition_index": 0, "timestamp": -1, "current_leader_epoch": -1}]
+    topics = [{"name": TOPIC, "partitions": partitions}]
     answer = await cluster.ask(
         leader, "ListOffsets", 6, replica_id=-1, isolation_level=0, topics=topics
     )
@@ -207,13 +207,17 @@ async def transactions_end(cluster: Cluster) -> None:
     reader = NearestReader(cluster, "rack2", isolation=1)
     reading = asyncio.ensure_future(reader.run())
     await producer.run()
-    outcomes = Counter(one.outcome for one in history.transactions)
+    outcomes = Counter(transaction.outcome for transaction in history.transactions)
     assert outcomes[COMMITTED] > 10 and outcomes[ABORTED] > 3
     expected = await committed(cluster, 0)
     await reader.until(await end_of_log(cluster))
     reading.cancel()
     assert reader.served_by[2] > 10
-    written = [one.values for one in history.transactions if one.outcome == COMMITTED]
+    written = [
+        transaction.values
+        for transaction in history.transactions
+        if transaction.outcome == COMMITTED
+    ]
     assert set(reader.values) >= {value for values in written for value in values}
     assert reader.values == expected, "as from the leader"
     await cluster.end()

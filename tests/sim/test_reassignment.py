@@ -110,7 +110,7 @@ async def moved_about(cluster: Cluster, *, deaths: bool) -> None:
     assert set(cluster.acknowledged) <= set(values), "acknowledged and lost"
     await asyncio.sleep(2)
     for index, target in targets.items():
-        same = {cluster.stored_of(cluster.machine(one), index) for one in target}
+        same = {cluster.stored_of(cluster.machine(broker_id), index) for broker_id in target}
         assert len(same) == 1, "the replicas have the same bytes"
     for machine in cluster.machines:
         machine.check_invariants()

@@ -18,7 +18,7 @@ from sim.machine import Machine
 async def leader_is_killed(cluster: Cluster) -> None:
     """Records are written all the time; the leader dies twice."""
     await cluster.start()
-    everyone = [int(one.name[-1]) for one in cluster.machines]
+    everyone = [int(machine.name[-1]) for machine in cluster.machines]
     await cluster.create(everyone, min_isr=min(2, len(everyone) - 1))
     await cluster.in_sync(*everyone)
     until = asyncio.Event()
@@ -121,7 +121,7 @@ async def everything_happens(cluster: Cluster) -> None:
 async def fault(cluster: Cluster, machine: Machine) -> None:
     kind = cluster.chance.choice(("kill", "stop", "pause", "cut", "isolate", "reset"))
     cluster.trace.add(machine.name, f"fault: {kind}")
-    others = [one.name for one in cluster.machines if one is not machine]
+    others = [each.name for each in cluster.machines if each is not machine]
     lasts_s = cluster.chance.choice((0.5, 3.0, SESSION_S + 3, 40.0))
     if kind in ("kill", "stop"):
         await machine.end_of_failure()
@@ -165,19 +165,19 @@ async def records_are_deleted(cluster: Cluster) -> None:
     for _ in range(6):
         await asyncio.sleep(2)
         leader = cluster.machine((await cluster.partition()).leader_id)
-        asked = [{"partition_index": 0, "offset": -1}]
-        topics = [{"name": TOPIC, "partitions": asked}]
+        partitions = [{"partition_index": 0, "offset": -1}]
+        topics = [{"name": TOPIC, "partitions": partitions}]
         started_s = cluster.loop.now_s
         answer = await cluster.ask(leader, "DeleteRecords", 2, topics=topics, timeout_ms=5000)
-        (one,) = answer.topics[0].partitions
-        assert one.error_code == 0 and one.low_watermark > deleted
+        (partition,) = answer.topics[0].partitions
+        assert partition.error_code == 0 and partition.low_watermark > deleted
         assert cluster.loop.now_s - started_s < 0.4, "followers do not wait for the next record"
-        deleted = one.low_watermark
+        deleted = partition.low_watermark
         leader.kill()
         while (found := await cluster.partition()).leader_id == int(leader.name[-1]):
             await asyncio.sleep(ATTEMPT_S)
-        asked = [{"partition_index": 0, "timestamp": -2, "current_leader_epoch": -1}]
-        topics = [{"name": TOPIC, "partitions": asked}]
+        partitions = [{"partition_index": 0, "timestamp": -2, "current_leader_epoch": -1}]
+        topics = [{"name": TOPIC, "partitions": partitions}]
         machine = cluster.machine(found.leader_id)
         answer = await cluster.ask(
             machine, "ListOffsets", 6, replica_id=-1, isolation_level=0, topics=topics

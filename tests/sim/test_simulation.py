@@ -33,7 +33,7 @@ def check(seed: int, *, cluster: bool) -> None:
     if outcome.violations:
         print(*outcome.trace[-TRACE_LINES:], *outcome.stories, sep="\n")
         again = run(seed, cluster=cluster)
-        courses = [(one.steps, one.digest[:12], one.violations[:3]) for one in (outcome, again)]
+        courses = [(each.steps, each.digest[:12], each.violations[:3]) for each in (outcome, again)]
         option = "--cluster " if cluster else ""
         raise AssertionError(f"python -m sim {option}--seed {seed} --shrink: {courses}")
 
@@ -51,8 +51,8 @@ def test_fresh_seeds_of_clusters() -> None:
 
 def check_fresh(count: int, *options: str) -> None:
     """Nothing is violated in so many seeds of this commit's."""
-    wanted = (*options, "--first", str(fresh_seed()), "--seeds", str(count))
-    with simulator(*wanted) as simulating:
+    arguments = (*options, "--first", str(fresh_seed()), "--seeds", str(count))
+    with simulator(*arguments) as simulating:
         output = simulating.communicate()[0]
     print(output)
     assert f"simulate: {count} of {count} seeds, 0 failed;" in output
@@ -70,14 +70,14 @@ def test_seeds_that_failed_once() -> None:
 def test_a_seed_has_one_trace() -> None:
     """In other processes, with any hash seeds (`make simulate`: 200 seeds)."""
     seeds = range(50, 53)
-    one, other = digests(seeds)
-    assert one == other
-    assert one == [f"{seed} {run(seed).digest}" for seed in seeds]
+    first, second = digests(seeds)
+    assert first == second
+    assert first == [f"{seed} {run(seed).digest}" for seed in seeds]
 
 
 def test_a_seed_of_a_cluster_has_one_trace() -> None:
-    one, other = digests(range(2, 4), "--cluster")
-    assert one == other
+    first, second = digests(range(2, 4), "--cluster")
+    assert first == second
 
 
 def test_a_seed_has_one_trace_regardless_of_earlier_runs() -> None:

@@ -58,7 +58,7 @@ class Pair:
         machine.launch()
         await machine.started()
         assert machine.process is not None
-        (other,) = (one for one in self.machines if one is not machine)
+        (other,) = (each for each in self.machines if each is not machine)
         seams = Seams(
             self.network.host(machine.process, machine.name),
             SimClock(machine.process),
@@ -80,7 +80,7 @@ class Pair:
                 self.lost[name] += 1
                 continue
             assert answer.error_code == Code.NONE
-            assert [one.broker_id for one in answer.brokers] == [other]
+            assert [broker.broker_id for broker in answer.brokers] == [other]
             self.answers[name] += 1
 
     async def main(self) -> None:

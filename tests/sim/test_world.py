@@ -167,13 +167,13 @@ def test_bytes_arrive_in_order_and_in_pieces() -> None:
     data = random.Random(3).randbytes(100_000)
 
     async def main() -> None:
-        one, other = await world.connect()
-        one.transport.write(memoryview(data))
-        assert not one.is_writable
+        sender, receiver = await world.connect()
+        sender.transport.write(memoryview(data))
+        assert not sender.is_writable
         await asyncio.sleep(60)
-        assert one.is_writable
-        assert bytes(other.received) == data
-        assert other.pieces > 100
+        assert sender.is_writable
+        assert bytes(receiver.received) == data
+        assert receiver.pieces > 100
 
     world.run(main())
 
@@ -182,15 +182,15 @@ def test_what_is_not_read_stays_with_the_sender() -> None:
     world = World(window_bytes=1000)
 
     async def main() -> None:
-        one, other = await world.connect()
-        other.transport.pause_reading()
-        one.transport.write(bytes(2500))
+        sender, receiver = await world.connect()
+        receiver.transport.pause_reading()
+        sender.transport.write(bytes(2500))
         await asyncio.sleep(60)
-        assert one.transport.get_write_buffer_size() == 1500
-        assert not other.received
-        other.transport.resume_reading()
+        assert sender.transport.get_write_buffer_size() == 1500
+        assert not receiver.received
+        receiver.transport.resume_reading()
         await asyncio.sleep(60)
-        assert len(other.received) == 2500
+        assert len(receiver.received) == 2500
 
     world.run(main())
 
@@ -200,16 +200,16 @@ def test_a_sender_that_was_paused_hears_that_it_may_write_again() -> None:
     world = World(window_bytes=100)
 
     async def main() -> None:
-        one, other = await world.connect()
-        world.one.run(one.transport.write, bytes(150))
+        sender, receiver = await world.connect()
+        world.one.run(sender.transport.write, bytes(150))
         world.one.pause()
-        world.one.call_soon(one.transport.write, bytes(10))
+        world.one.call_soon(sender.transport.write, bytes(10))
         await asyncio.sleep(1)
-        assert not one.is_writable
+        assert not sender.is_writable
         world.one.resume()
         await asyncio.sleep(60)
-        assert len(other.received) == 160
-        assert one.is_writable
+        assert len(receiver.received) == 160
+        assert sender.is_writable
 
     world.run(main())
 
@@ -218,23 +218,23 @@ def test_a_cut_path_delays_and_then_ends_the_connection() -> None:
     world = World()
 
     async def main() -> None:
-        one, other = await world.connect()
+        sender, receiver = await world.connect()
         world.network.cut("one", "other")
-        one.transport.write(b"early")
+        sender.transport.write(b"early")
         await asyncio.sleep(5)
-        assert not other.received
+        assert not receiver.received
         world.network.heal()
         await asyncio.sleep(5)
-        assert bytes(other.received) == b"early"
+        assert bytes(receiver.received) == b"early"
         world.network.cut("other", "one")
-        one.transport.write(b"late")
+        sender.transport.write(b"late")
         await asyncio.sleep(60)
-        assert isinstance(one.lost[0], TimeoutError)
-        assert not other.lost, "it is half open"
+        assert isinstance(sender.lost[0], TimeoutError)
+        assert not receiver.lost, "it is half open"
         world.network.heal()
-        other.transport.write(b"?")
+        receiver.transport.write(b"?")
         await asyncio.sleep(5)
-        assert isinstance(other.lost[0], ConnectionResetError)
+        assert isinstance(receiver.lost[0], ConnectionResetError)
 
     world.run(main())
 
@@ -243,12 +243,12 @@ def test_what_was_sent_before_a_close_arrives() -> None:
     world = World()
 
     async def main() -> None:
-        one, other = await world.connect()
-        one.transport.write(b"last words")
-        one.transport.close()
+        sender, receiver = await world.connect()
+        sender.transport.write(b"last words")
+        sender.transport.close()
         await asyncio.sleep(5)
-        assert bytes(other.received) == b"last words"
-        assert one.lost == other.lost == [None]
+        assert bytes(receiver.received) == b"last words"
+        assert sender.lost == receiver.lost == [None]
 
     world.run(main())
 
@@ -258,19 +258,19 @@ def test_the_end_of_a_process_ends_its_connections_but_a_power_cut_says_nothing(
         world = World()
 
         async def main(world: World, silently: bool) -> None:
-            one, other = await world.connect()
+            sender, receiver = await world.connect()
             world.other.kill()
             if silently:
                 world.network.dark.add("other")
             world.network.end_process(world.other, silently=silently)
             await asyncio.sleep(5)
-            assert one.lost == ([] if silently else [None])
-            assert not other.lost, "the dead hear nothing"
+            assert sender.lost == ([] if silently else [None])
+            assert not receiver.lost, "the dead hear nothing"
             world.network.light("other")
-            one.transport.write(b"?")
+            sender.transport.write(b"?")
             await asyncio.sleep(60)
             if silently:
-                assert isinstance(one.lost[0], ConnectionResetError)
+                assert isinstance(sender.lost[0], ConnectionResetError)
 
         world.run(main(world, silently))
 
@@ -301,17 +301,19 @@ async def world_main(world: World, work: Coroutine[Any, Any, Any]) -> None:
 def test_a_failure_shrinks_to_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if it needed one fault and one actor."""
     plan = next(
-        one for one in map(draw, range(1, 100)) if len(one.faults) > 3 and len(one.actors) > 4
+        drawn
+        for drawn in map(draw, range(1, 100))
+        if len(drawn.faults) > 3 and len(drawn.actors) > 4
     )
     fault, actor = plan.faults[2], plan.actors[1]
 
     def run_plan(tried: Any) -> Outcome:
-        kinds = [one.kind for one in tried.faults]
+        kinds = [each.kind for each in tried.faults]
         fails = fault.kind in kinds and actor in tried.actors
         return Outcome(tried, 0.0, 0, "", 0, ["1.000 s: I1 lost: it"] if fails else [])
 
     monkeypatch.setattr("sim.run.run_plan", run_plan)
     found = shrink(run_plan(plan), 1000, lambda: None)
-    assert [one.kind for one in found.plan.faults] == [fault.kind]
+    assert [left.kind for left in found.plan.faults] == [fault.kind]
     assert found.plan.actors == (actor,)
     assert shrink(run_plan(plan), 0, lambda: None).plan == plan

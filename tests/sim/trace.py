@@ -18,9 +18,9 @@ class Trace:
         self._digest = hashlib.sha256()
         self.lines: deque[str] = deque(maxlen=KEPT)
 
-    def add(self, who: str, what: str) -> None:
+    def add(self, who: str, event: str) -> None:
         """Something has happened."""
-        line = f"{self._now_s():.6f} {who}: {what}"
+        line = f"{self._now_s():.6f} {who}: {event}"
         self._digest.update(line.encode())
         self.lines.append(line)
 

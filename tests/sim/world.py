@@ -143,7 +143,7 @@ class World:
         return Faults(self)
 
     def _clock(self, name: str) -> dict[str, Any]:
-        found = [one for one in self.plan.clocks if one.name == name]
+        found = [clock for clock in self.plan.clocks if clock.name == name]
         return {"offset_ms": found[0].offset_ms, "drift": found[0].drift} if found else {}
 
     async def main(self) -> None:
@@ -188,7 +188,7 @@ class World:
     async def _all_written(self) -> None:
         """A slow disk may take long for much; but something is acknowledged all the time."""
         progress, deadline_s = (-1, -1), 0.0
-        while not all(one.is_done for one in self._writers):
+        while not all(writer.is_done for writer in self._writers):
             before, progress = progress, self._progress()
             if progress != before:
                 deadline_s = self.loop.now_s + HEALED_WITHIN_S
@@ -199,7 +199,7 @@ class World:
 
     def _progress(self) -> tuple[int, int]:
         """How much was acknowledged."""
-        ended = sum(one.is_ended for one in self.history.transactions)
+        ended = sum(transaction.is_ended for transaction in self.history.transactions)
         return len(self.history.acknowledged), ended
 
     async def _all_left(self) -> None:
@@ -227,7 +227,9 @@ class World:
             self.history.violation(f"committed offsets {before} are {after} after SIGKILL")
 
     async def _committed_offsets(self, name: str) -> dict[str, dict[int, int]]:
-        groups = sorted({one.membership.group: one.membership for one in self._members}.items())
+        groups = sorted(
+            {member.membership.group: member.membership for member in self._members}.items()
+        )
         client = self.client(f"offsets-{name}")
         found = {}
         for group, membership in groups:
@@ -375,12 +377,12 @@ class World:
             if answer.topics[0].error_code != Code.NOT_CONTROLLER:
                 break
             done.add(Code.TOPIC_ALREADY_EXISTS)  # its term may have ended behind the write
-        assert all(one.error_code in done for one in answer.topics), answer
+        assert all(topic.error_code in done for topic in answer.topics), answer
         self._topic_id = answer.topics[0].topic_id or await self._id_of(TOPIC)
 
     async def _id_of(self, topic: str) -> UUID:
-        client, asked = self.client("admin"), [{"name": topic, "topic_id": None}]
-        work = client.ask("Metadata", 12, topics=asked, allow_auto_topic_creation=False)
+        client, requested = self.client("admin"), [{"name": topic, "topic_id": None}]
+        work = client.ask("Metadata", 12, topics=requested, allow_auto_topic_creation=False)
         answer = await client.process.spawn(work, name="id")
         found: UUID = answer.topics[0].topic_id
         return found
@@ -389,7 +391,7 @@ class World:
         """How many partitions each topic has."""
         client = self.client("lister")
         answer = await client.process.spawn(client.ask("Metadata", 9, topics=None), name="list")
-        return {one.name: len(one.partitions) for one in answer.topics}
+        return {topic.name: len(topic.partitions) for topic in answer.topics}
 
     async def _read(
         self,

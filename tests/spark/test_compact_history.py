@@ -375,7 +375,7 @@ def test_versions_can_be_made_in_parts(spark: SparkSession) -> None:
 
 def comparable(row: Any) -> tuple[object, ...]:
     times = [row.valid_from, row.valid_to]
-    in_ms = [None if t is None else round(t.timestamp() * 1000) for t in times]
+    in_ms = [None if time is None else round(time.timestamp() * 1000) for time in times]
     return (*row.kafka, row.key, row.name, row["size"], *in_ms)
 
 

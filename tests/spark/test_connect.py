@@ -125,8 +125,8 @@ def test_the_sink_writes_through_a_server(connected: Connected) -> None:
     columns = ("kafka.offset", "cast(value as string)")
     rows = connected.run("sink", "t", columns, table=str(connected.home / "table"))
     assert sorted(rows) == [[number, str(number)] for number in range(5)]
-    refusal = connected.run("sink", "t", table=str(connected.home / "p"), table_format="parquet")
-    assert "with Spark Connect use Delta" in refusal
+    said = connected.run("sink", "t", table=str(connected.home / "p"), table_format="parquet")
+    assert "with Spark Connect use Delta" in said
 
 
 @pytest.mark.parametrize("mode", ["update", "append", "complete"])

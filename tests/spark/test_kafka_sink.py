@@ -75,10 +75,10 @@ def test_rows_go_where_their_columns_say(
     after_ms = time.time_ns() // 1_000_000
     for name in topics:
         records = read_topic(broker.bootstrap, name)
-        want = [one for one in made if one[4] == name]
-        want.sort(key=lambda one: one[3])  # the order within a partition stays
-        assert contents(records) == expected(want)
-        assert all(before_ms <= each.timestamp_ms <= after_ms for each in records)
+        sent = [record for record in made if record[4] == name]
+        sent.sort(key=lambda record: record[3])  # the order within a partition stays
+        assert contents(records) == expected(sent)
+        assert all(before_ms <= record.timestamp_ms <= after_ms for record in records)
         assert rows(read(spark, broker.bootstrap, {"subscribe": name})) == records
 
 

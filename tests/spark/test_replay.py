@@ -59,8 +59,8 @@ def stored(records: Sequence[Record], topic: str = "source", *, gap: int = 1) ->
 def contents(records: Sequence[Stored]) -> dict[int, list[Stored]]:
     """By partition, in order, without the places."""
     return {
-        partition: [record._replace(topic="", offset=0) for record in those]
-        for partition, those in by_partition(records).items()
+        partition: [record._replace(topic="", offset=0) for record in of_partition]
+        for partition, of_partition in by_partition(records).items()
     }
 
 
@@ -101,9 +101,9 @@ def test_records_are_as_they_were_and_each_is_written_once(
     table = write_table(spark, source, str(tmp_path / "table"), "parquet")
     create_topic(broker.bootstrap, topic, 3, {"retention.ms": "-1"})
     lines: list[str] = []
-    wanted = options(broker, table, topic, transaction_records=7)
+    replay_options = options(broker, table, topic, transaction_records=7)
 
-    first = replay.run(wanted, spark=spark, report=lines.append)
+    first = replay.run(replay_options, spark=spark, report=lines.append)
     assert first.rows == len(source)
     assert contents(read_topic(broker.bootstrap, topic)) == contents(source)
     assert not any("retention" in line for line in lines), lines
@@ -111,9 +111,9 @@ def test_records_are_as_they_were_and_each_is_written_once(
     more = stored(numbered(90, partitions=3, first_ms=FIRST_MS), gap=3)[60:]
     later = [record._replace(offset=record.offset + 100) for record in more]
     grown = write_table(spark, [*source, *later], str(tmp_path / "grown"), "parquet")
-    again = replay.run(replace(wanted, table=grown, writers=1), spark=spark, report=silent)
+    again = replay.run(replace(replay_options, table=grown, writers=1), spark=spark, report=silent)
     assert (again.rows, again.details["written_before"]) == (len(later), len(source))
-    nothing = replay.run(replace(wanted, table=grown), spark=spark, report=silent)
+    nothing = replay.run(replace(replay_options, table=grown), spark=spark, report=silent)
     assert nothing.rows == 0
     assert contents(read_topic(broker.bootstrap, topic)) == contents([*source, *later])
 
@@ -121,8 +121,8 @@ def test_records_are_as_they_were_and_each_is_written_once(
     said = rf"record {count} of partition 0 was source-0-{last}, and is not there.*restart"
     with pytest.raises(SparkError, match=said):
         changed = f"kafka.offset != {later[0].offset}"
-        replay.run(replace(wanted, table=grown, where=changed), spark=spark, report=silent)
-    restarted = replace(wanted, table=grown, where="kafka.partition = 2", restart=True)
+        replay.run(replace(replay_options, table=grown, where=changed), spark=spark, report=silent)
+    restarted = replace(replay_options, table=grown, where="kafka.partition = 2", restart=True)
     assert replay.run(restarted, spark=spark, report=silent).rows == 32
 
 
@@ -134,13 +134,13 @@ def test_interrupted_it_goes_on_where_it_was(
     source = stored(numbered(900, partitions=4, first_ms=FIRST_MS))
     table = write_table(spark, source, str(tmp_path / "table"), "parquet")
     create_topic(broker.bootstrap, topic, 4)
-    wanted = options(broker, table, topic, rate=30.0, transaction_seconds=0.5)
+    replay_options = options(broker, table, topic, rate=30.0, transaction_seconds=0.5)
     with pytest.raises(SparkError, match="stopped; the same command goes on where it was"):
-        replay.run(wanted, spark=spark, report=Interrupting())
+        replay.run(replay_options, spark=spark, report=Interrupting())
     before = len(read_topic(broker.bootstrap, topic))
     assert 0 < before < len(source)
 
-    again = replace(wanted, rate=100.0, writers=1)
+    again = replace(replay_options, rate=100.0, writers=1)
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(replay.run, again, spark=spark, report=silent)
         written(broker, topic, before + 100, running)
@@ -186,20 +186,25 @@ def test_finished_partitions_are_not_forgotten_while_others_are_written(
     commit = KafkaAdminClient.alter_group_offsets
 
     def noted(admin: KafkaAdminClient, group: str, offsets: Any) -> object:
-        committed.append({place.partition: one.offset for place, one in offsets.items()})
+        committed.append(
+            {
+                place.partition: committed_offset.offset
+                for place, committed_offset in offsets.items()
+            }
+        )
         return commit(admin, group, offsets)
 
     monkeypatch.setattr(KafkaAdminClient, "alter_group_offsets", noted)
     monkeypatch.setattr(replaying, "REPORT_EVERY_S", 0.1)
     monkeypatch.setattr(replaying, "KEEP_EVERY_S", 0.0)
-    wanted = options(broker, table, topic, speed=1.0, transaction_seconds=0.5)
-    assert replay.run(wanted, spark=spark, report=silent).rows == len(source)
+    replay_options = options(broker, table, topic, speed=1.0, transaction_seconds=0.5)
+    assert replay.run(replay_options, spark=spark, report=silent).rows == len(source)
     announced, *kept = committed
     assert announced == {0: 0, 1: 0}
     assert {0: 2} in kept
     assert all(offsets in ({0: 2}, {0: 2, 1: 12}) for offsets in kept), kept
     assert contents(read_topic(broker.bootstrap, topic)) == contents(source)
-    assert replay.run(wanted, spark=spark, report=silent).rows == 0
+    assert replay.run(replay_options, spark=spark, report=silent).rows == 0
 
 
 def written(broker: BrokerProcess, topic: str, count: int, running: Future[Summary]) -> None:
@@ -230,7 +235,7 @@ def test_partitions_of_keys_are_those_of_the_stock_producer(
     replay.run(options(broker, table, topic, partitions="key"), spark=spark, report=silent)
 
     found = read_topic(broker.bootstrap, topic)
-    assert {r.key: r.partition for r in found} == {**right, None: 8 % 5}
+    assert {record.key: record.partition for record in found} == {**right, None: 8 % 5}
     values = {
         key: [record.value for record in found if record.key == key]
         for key in (b"key 0", b"key 10", None)
@@ -256,10 +261,10 @@ def test_records_are_due_at_the_pace_of_their_timestamps_or_at_a_rate(
     create_topic(broker.bootstrap, topic, 4)
 
     def made(**more: Any) -> tuple[Replay, Plan]:
-        wanted = options(broker, table, topic, **more)
+        replay_options = options(broker, table, topic, **more)
         settings = client_settings(broker.bootstrap, {})
-        one = Replay(spark, wanted, settings, silent, None)
-        return one, one.plan(of_table(spark.read.parquet(table), {}))
+        made_replay = Replay(spark, replay_options, settings, silent, None)
+        return made_replay, made_replay.plan(of_table(spark.read.parquet(table), {}))
 
     def due(plan: Plan) -> dict[int, list[float]]:
         found: dict[int, list[float]] = {}
@@ -272,9 +277,9 @@ def test_records_are_due_at_the_pace_of_their_timestamps_or_at_a_rate(
     assert halved.seconds == 4.0
     _, even = made(rate=4.0)
     assert due(even) == {0: [0.5, 1.0, 1.5, 2.0], 1: [1.0, 2.0], 2: [2.0], 3: [2.0]}
-    one, three = made(writers=3)
+    whole, three = made(writers=3)
     assert {moment for those in due(three).values() for moment in those} == {0.0}
-    places = one.spread(three).selectExpr("target", "spark_partition_id() as place").distinct()
+    places = whole.spread(three).selectExpr("target", "spark_partition_id() as place").distinct()
     assert sorted(Counter(row.place for row in places.collect()).values()) == [1, 1, 2]
 
 

@@ -69,13 +69,13 @@ def options(broker: BrokerProcess, topic: str, path: Path, **more: Any) -> sink.
     return sink.Options(bootstrap_server=broker.bootstrap, **given)
 
 
-def run(spark: SparkSession, wanted: sink.Options) -> Summary:
-    return sink.run(wanted, spark=spark, report=lambda line: None)
+def run(spark: SparkSession, sink_options: sink.Options) -> Summary:
+    return sink.run(sink_options, spark=spark, report=lambda line: None)
 
 
-def raw(spark: SparkSession, wanted: sink.Options) -> list[Stored]:
+def raw(spark: SparkSession, sink_options: sink.Options) -> list[Stored]:
     """The rows of a raw table, as a reader that knows nothing of the sink reads them."""
-    table = spark.read.format(wanted.table_format).load(wanted.table)
+    table = spark.read.format(sink_options.table_format).load(sink_options.table)
     columns = table.select("kafka.*", "value").selectExpr("*", "0 as timestampType")
     return rows(columns)
 
@@ -86,7 +86,7 @@ def test_every_record_is_a_row_once(
 ) -> None:
     """Runs that go on, a batch that is written twice, and small files compacted in between."""
     create_topic(broker.bootstrap, topic, 3)
-    wanted = options(
+    sink_options = options(
         broker,
         topic,
         tmp_path,
@@ -101,11 +101,11 @@ def test_every_record_is_a_row_once(
             count, partitions=3, start=start, first_ms=FIRST_MS, step_ms=DAY_MS // 20
         )
         stored += produce(broker.bootstrap, topic, records)
-        summary = run(spark, wanted)
+        summary = run(spark, sink_options)
         assert (summary.rows >= count, summary.lag) == (True, 0)
-        assert raw(spark, wanted) == sorted(stored, key=place)
-        uncommit(f"{wanted.table}/_checkpoint")
-    days = {path.name for path in Path(wanted.table).rglob("date=*")}
+        assert raw(spark, sink_options) == sorted(stored, key=place)
+        uncommit(f"{sink_options.table}/_checkpoint")
+    days = {path.name for path in Path(sink_options.table).rglob("date=*")}
     assert "date=2023-11-14" in days and len(days) > 4
 
 
@@ -115,15 +115,17 @@ def test_a_table_says_itself_where_to_go_on(
 ) -> None:
     """The checkpoint is lost: of a table without rows, and of one where a partition was empty."""
     create_topic(broker.bootstrap, topic, 3)
-    wanted = options(broker, topic, tmp_path, table_format=table_format, partition_by=("date",))
-    run(spark, wanted)
-    shutil.rmtree(Path(wanted.table, "_checkpoint"))
+    sink_options = options(
+        broker, topic, tmp_path, table_format=table_format, partition_by=("date",)
+    )
+    run(spark, sink_options)
+    shutil.rmtree(Path(sink_options.table, "_checkpoint"))
     stored = produce(broker.bootstrap, topic, numbered(40, partitions=2))
-    run(spark, wanted)
-    shutil.rmtree(Path(wanted.table, "_checkpoint"))
+    run(spark, sink_options)
+    shutil.rmtree(Path(sink_options.table, "_checkpoint"))
     stored += produce(broker.bootstrap, topic, numbered(30, partitions=3, start=40))
-    assert run(spark, wanted).rows == 30
-    assert raw(spark, wanted) == sorted(stored, key=place)
+    assert run(spark, sink_options).rows == 30
+    assert raw(spark, sink_options) == sorted(stored, key=place)
 
 
 def json_values() -> list[bytes | None]:
@@ -137,9 +139,11 @@ def json_values() -> list[bytes | None]:
     return [*good, *REJECTED]
 
 
-def rejected(spark: SparkSession, wanted: sink.Options) -> dict[tuple[int, int], tuple[Any, str]]:
+def rejected(
+    spark: SparkSession, sink_options: sink.Options
+) -> dict[tuple[int, int], tuple[Any, str]]:
     """Value and reason of each reject, by partition and offset; each is there once."""
-    table = spark.read.format(wanted.table_format).load(f"{wanted.table}_rejects")
+    table = spark.read.format(sink_options.table_format).load(f"{sink_options.table}_rejects")
     found = table.select("kafka.partition", "kafka.offset", "value", "reason").collect()
     by_place = {
         (row.partition, row.offset): (None if row.value is None else bytes(row.value), row.reason)
@@ -165,7 +169,7 @@ def test_what_does_not_parse_is_kept_with_the_reason(
     schema = tmp_path / "schema.json"
     schema.write_text(json.dumps(SCHEMA))
     create_topic(broker.bootstrap, topic, 2)
-    wanted = options(
+    sink_options = options(
         broker,
         topic,
         tmp_path,
@@ -175,9 +179,9 @@ def test_what_does_not_parse_is_kept_with_the_reason(
     )
     records = [Record(value, b"k", n % 2) for n, value in enumerate(json_values())]
     stored = produce(broker.bootstrap, topic, records)
-    assert run(spark, wanted).details["rejects"] == len(REJECTED)
-    assert rejected(spark, wanted) == expected_rejects(stored)
-    table = spark.read.format(table_format).load(wanted.table)
+    assert run(spark, sink_options).details["rejects"] == len(REJECTED)
+    assert rejected(spark, sink_options) == expected_rejects(stored)
+    table = spark.read.format(table_format).load(sink_options.table)
     found = {row.id: row.asDict(recursive=True) for row in table.collect()}
     assert sorted(found) == [1, 2, 3, 4]
     assert (found[3]["name"], found[3]["tags"], found[3]["more"]) == (
@@ -190,18 +194,18 @@ def test_what_does_not_parse_is_kept_with_the_reason(
 
     more = [Record(b'{"id": 99}', b"k", 0), *records]
     stored += produce(broker.bootstrap, topic, more)
-    kill_between_rejects_and_rows(spark, wanted)
-    assert len(rejected(spark, wanted)) == 2 * len(REJECTED)
-    run(spark, wanted)
-    assert rejected(spark, wanted) == expected_rejects(stored)
-    again = spark.read.format(table_format).load(wanted.table)
+    kill_between_rejects_and_rows(spark, sink_options)
+    assert len(rejected(spark, sink_options)) == 2 * len(REJECTED)
+    run(spark, sink_options)
+    assert rejected(spark, sink_options) == expected_rejects(stored)
+    again = spark.read.format(table_format).load(sink_options.table)
     assert sorted(row.id for row in again.collect()) == [1, 1, 2, 2, 3, 3, 4, 4, 99]
 
     stored += produce(broker.bootstrap, topic, more)
-    kill_between_rejects_and_rows(spark, wanted)
-    shutil.rmtree(Path(wanted.table, "_checkpoint"))
-    run(spark, wanted)
-    assert rejected(spark, wanted) == expected_rejects(stored)
+    kill_between_rejects_and_rows(spark, sink_options)
+    shutil.rmtree(Path(sink_options.table, "_checkpoint"))
+    run(spark, sink_options)
+    assert rejected(spark, sink_options) == expected_rejects(stored)
 
 
 @pytest.mark.whole
@@ -213,7 +217,7 @@ def test_rejects_outlive_the_compaction_of_their_batch_s_rows(
     schema = tmp_path / "schema.json"
     schema.write_text(json.dumps(SCHEMA))
     create_topic(broker.bootstrap, topic)
-    wanted = options(
+    sink_options = options(
         broker,
         topic,
         tmp_path,
@@ -225,32 +229,32 @@ def test_rejects_outlive_the_compaction_of_their_batch_s_rows(
     )
     values = [b"{}", *(b'{"id": %d}' % number for number in range(1, 10))]
     stored = produce(broker.bootstrap, topic, [Record(value) for value in values])
-    run(spark, wanted)
-    assert list(Path(wanted.table).glob("kafka_batch=compacted-*"))
-    newest = max(Path(wanted.table).glob("kafka_batch=[!c]*"))
+    run(spark, sink_options)
+    assert list(Path(sink_options.table).glob("kafka_batch=compacted-*"))
+    newest = max(Path(sink_options.table).glob("kafka_batch=[!c]*"))
     partial = newest.with_name(newest.name[:-1] + "9")
     shutil.copytree(newest, partial)
     (partial / "_SUCCESS").unlink()
-    shutil.rmtree(Path(wanted.table, "_checkpoint"))
-    run(spark, wanted)
-    assert rejected(spark, wanted) == expected_rejects(stored)
-    ids = [row.id for row in spark.read.parquet(wanted.table).collect()]
+    shutil.rmtree(Path(sink_options.table, "_checkpoint"))
+    run(spark, sink_options)
+    assert rejected(spark, sink_options) == expected_rejects(stored)
+    ids = [row.id for row in spark.read.parquet(sink_options.table).collect()]
     assert sorted(ids) == list(range(1, 10))
 
 
-def kill_between_rejects_and_rows(spark: SparkSession, wanted: sink.Options) -> None:
+def kill_between_rejects_and_rows(spark: SparkSession, sink_options: sink.Options) -> None:
     """Leave the next batch as a kill does that comes after its rejects and before its rows."""
-    if wanted.table_format == "parquet":
-        run(spark, wanted)
-        uncommit(f"{wanted.table}/_checkpoint")
-        shutil.rmtree(max(Path(wanted.table).glob("kafka_batch=*")))
+    if sink_options.table_format == "parquet":
+        run(spark, sink_options)
+        uncommit(f"{sink_options.table}/_checkpoint")
+        shutil.rmtree(max(Path(sink_options.table).glob("kafka_batch=*")))
         return
-    name = f"delta.`{wanted.table}`"
+    name = f"delta.`{sink_options.table}`"
     count = spark.sql(f"SELECT * FROM {name} WHERE id = 99").count()
     spark.sql(f"DELETE FROM {name} WHERE id = 99")
     spark.sql(f"ALTER TABLE {name} ADD CONSTRAINT closed CHECK (id <> 99)")
     with pytest.raises(SparkError, match="closed"):
-        run(spark, wanted)
+        run(spark, sink_options)
     spark.sql(f"ALTER TABLE {name} DROP CONSTRAINT closed")
     assert count <= 1
 
@@ -268,28 +272,30 @@ def test_a_backfill_adds_what_the_table_lacks(
     stored = produce(
         broker.bootstrap, topic, numbered(40, partitions=2, first_ms=FIRST_MS, step_ms=SINK_DATA_MS)
     )
-    wanted = options(broker, topic, tmp_path, starting="latest")
-    run(spark, wanted)
+    sink_options = options(broker, topic, tmp_path, starting="latest")
+    run(spark, sink_options)
     stored += produce(broker.bootstrap, topic, numbered(10, partitions=2, start=40))
-    assert run(spark, wanted).rows == 10
+    assert run(spark, sink_options).rows == 10
     later = produce(broker.bootstrap, topic, numbered(6, partitions=2, start=50))
 
-    some = options(
+    backfill = options(
         broker,
         topic,
         tmp_path,
         backfill_from="2023-11-14T22:15:00Z",  # 100 s after the first
         backfill_to="2023-11-14T22:16:40Z",  # 200 s after it
     )
-    assert run(spark, some).rows == 10
-    between = [r for r in stored[:40] if 100_000 <= r.timestamp_ms - FIRST_MS < 200_000]
-    assert raw(spark, wanted) == sorted([*between, *stored[40:]], key=place)
+    assert run(spark, backfill).rows == 10
+    between = [
+        record for record in stored[:40] if 100_000 <= record.timestamp_ms - FIRST_MS < 200_000
+    ]
+    assert raw(spark, sink_options) == sorted([*between, *stored[40:]], key=place)
     everything = options(broker, topic, tmp_path, backfill_from="earliest")
     assert run(spark, everything).rows == 30
     assert run(spark, everything).rows == 0
-    assert raw(spark, wanted) == sorted(stored, key=place)
-    assert run(spark, wanted).rows == len(later)
-    assert raw(spark, wanted) == sorted([*stored, *later], key=place)
+    assert raw(spark, sink_options) == sorted(stored, key=place)
+    assert run(spark, sink_options).rows == len(later)
+    assert raw(spark, sink_options) == sorted([*stored, *later], key=place)
 
 
 def test_avro_of_several_topics(
@@ -309,7 +315,7 @@ def test_avro_of_several_topics(
     )
     encoded = plain.select(to_avro(f.struct("id", "name"), schema).alias("v")).collect()
     values = [b"\0\0\0\0\7" + bytes(row.v) for row in encoded]
-    wanted = sink.Options(
+    sink_options = sink.Options(
         bootstrap_server=broker.bootstrap,
         topic_pattern=f"{topic}-[ab]",
         table=str(tmp_path / "table"),
@@ -327,8 +333,8 @@ def test_avro_of_several_topics(
                 (f"{topic}-{name}", n, f"n{n}" if n % 2 == 0 else None)
                 for n in range(start, start + 3)
             ]
-        assert run(spark, wanted).details["rejects"] == (0 if name == "c" else 1)
-        table = spark.read.format("delta").load(wanted.table)
+        assert run(spark, sink_options).details["rejects"] == (0 if name == "c" else 1)
+        table = spark.read.format("delta").load(sink_options.table)
         found = table.select("kafka.topic", "id", "name").collect()
         assert sorted(tuple(row) for row in found) == sorted(expected)
 
@@ -336,7 +342,7 @@ def test_avro_of_several_topics(
 def test_lost_records_are_an_error_that_says_so(
     spark: SparkSession, broker: BrokerProcess, topic: str, tmp_path: Path
 ) -> None:
-    wanted = options(broker, topic, tmp_path)
+    sink_options = options(broker, topic, tmp_path)
     with pytest.raises(SparkError, match="partition_by: there is no column day"):
         run(spark, options(broker, topic, tmp_path, partition_by=("day",)))
     schema = tmp_path / "schema.json"
@@ -347,4 +353,4 @@ def test_lost_records_are_an_error_that_says_so(
     with pytest.raises(SparkError, match="needs schema_file"):
         run(spark, options(broker, topic, tmp_path, value_format="json"))
     with pytest.raises(SparkError, match="UnknownTopicOrPartition|does not exist"):
-        run(spark, wanted)
+        run(spark, sink_options)

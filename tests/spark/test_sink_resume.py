@@ -39,29 +39,29 @@ def options(broker: BrokerProcess, topic: str, path: Path, kind: str = "delta") 
     )
 
 
-def run(spark: SparkSession, wanted: sink.Options) -> Summary:
-    return sink.run(wanted, spark=spark, report=lambda line: None)
+def run(spark: SparkSession, sink_options: sink.Options) -> Summary:
+    return sink.run(sink_options, spark=spark, report=lambda line: None)
 
 
-def checkpoint(wanted: sink.Options) -> Path:
-    return Path(wanted.table, "_checkpoint")
+def checkpoint(sink_options: sink.Options) -> Path:
+    return Path(sink_options.table, "_checkpoint")
 
 
-def places(spark: SparkSession, wanted: sink.Options, path: str) -> list[tuple[int, int]]:
+def places(spark: SparkSession, sink_options: sink.Options, path: str) -> list[tuple[int, int]]:
     """Partitions and offsets of a table's rows, as a reader that knows nothing of the sink has
     them; none if there is no table."""
     if not any(name.name != "_checkpoint" for name in Path(path).glob("*")):
         return []
-    rows = spark.read.format(wanted.table_format).load(path)
+    rows = spark.read.format(sink_options.table_format).load(path)
     return sorted(tuple(row) for row in rows.select("kafka.partition", "kafka.offset").collect())
 
 
-def lose_rows(wanted: sink.Options) -> None:
+def lose_rows(sink_options: sink.Options) -> None:
     """Leave the first batch as a kill does that comes before its rows."""
-    for path in Path(wanted.table).iterdir():
+    for path in Path(sink_options.table).iterdir():
         if path.name != "_checkpoint":
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-    uncommit(str(checkpoint(wanted)))
+    uncommit(str(checkpoint(sink_options)))
 
 
 def test_a_query_killed_before_it_knows_its_first_offsets(
@@ -70,15 +70,15 @@ def test_a_query_killed_before_it_knows_its_first_offsets(
     """Its checkpoint was lost before, so they come from the table: also in the run after."""
     create_topic(broker.bootstrap, topic)
     produce(broker.bootstrap, topic, numbered(3, partitions=1))
-    wanted = options(broker, topic, tmp_path)
-    run(spark, wanted)
-    shutil.rmtree(checkpoint(wanted))
-    checkpoint(wanted).mkdir()
+    sink_options = options(broker, topic, tmp_path)
+    run(spark, sink_options)
+    shutil.rmtree(checkpoint(sink_options))
+    checkpoint(sink_options).mkdir()
     # what Spark writes when a query starts
-    (checkpoint(wanted) / "metadata").write_text(json.dumps({"id": NEW_QUERY}))
+    (checkpoint(sink_options) / "metadata").write_text(json.dumps({"id": NEW_QUERY}))
     produce(broker.bootstrap, topic, numbered(1, partitions=1, start=3))
-    run(spark, wanted)
-    assert places(spark, wanted, wanted.table) == [(0, offset) for offset in range(4)]
+    run(spark, sink_options)
+    assert places(spark, sink_options, sink_options.table) == [(0, offset) for offset in range(4)]
 
 
 @pytest.mark.parametrize("kind", DELTA_AT_LEAST)
@@ -87,20 +87,20 @@ def test_a_checkpoint_from_a_backup(
 ) -> None:
     """It would give other records the numbers of batches that the table has had."""
     create_topic(broker.bootstrap, topic)
-    wanted = options(broker, topic, tmp_path, kind)
+    sink_options = options(broker, topic, tmp_path, kind)
     for offset in range(2):
         produce(broker.bootstrap, topic, numbered(1, partitions=1, start=offset))
-        run(spark, wanted)
+        run(spark, sink_options)
         if offset == 0:
-            shutil.copytree(checkpoint(wanted), tmp_path / "backup")
-    shutil.rmtree(checkpoint(wanted))
-    shutil.copytree(tmp_path / "backup", checkpoint(wanted))
+            shutil.copytree(checkpoint(sink_options), tmp_path / "backup")
+    shutil.rmtree(checkpoint(sink_options))
+    shutil.copytree(tmp_path / "backup", checkpoint(sink_options))
     produce(broker.bootstrap, topic, numbered(2, partitions=1, start=2))
     with pytest.raises(SparkError, match="older than the table.*remove the checkpoint"):
-        run(spark, wanted)
-    shutil.rmtree(checkpoint(wanted))
-    run(spark, wanted)
-    assert places(spark, wanted, wanted.table) == [(0, offset) for offset in range(4)]
+        run(spark, sink_options)
+    shutil.rmtree(checkpoint(sink_options))
+    run(spark, sink_options)
+    assert places(spark, sink_options, sink_options.table) == [(0, offset) for offset in range(4)]
 
 
 @pytest.mark.parametrize("kind", DELTA_AT_LEAST)
@@ -117,23 +117,23 @@ def test_a_schema_that_is_mended_after_a_kill(
     create_topic(broker.bootstrap, topic)
     values = [b'{"id": 1}', b'{"id": "x"}', b'{"name": "n"}']
     produce(broker.bootstrap, topic, [Record(value) for value in values])
-    wanted = options(broker, topic, tmp_path, kind)
-    wanted = replace(wanted, value_format="json", schema_file=str(schema))
-    rejects = f"{wanted.table}_rejects"
+    sink_options = options(broker, topic, tmp_path, kind)
+    sink_options = replace(sink_options, value_format="json", schema_file=str(schema))
+    rejects = f"{sink_options.table}_rejects"
 
     def found() -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-        return places(spark, wanted, wanted.table), places(spark, wanted, rejects)
+        return places(spark, sink_options, sink_options.table), places(spark, sink_options, rejects)
 
     write_schema({"id": "integer", "name": "string"})
-    run(spark, wanted)
+    run(spark, sink_options)
     assert found() == ([(0, 0), (0, 2)], [(0, 1)])
-    lose_rows(wanted)
+    lose_rows(sink_options)
     write_schema({"id": "integer", "name": "string"}, "id")
-    run(spark, wanted)
+    run(spark, sink_options)
     assert found() == ([(0, 0)], [(0, 1), (0, 2)])
-    lose_rows(wanted)
+    lose_rows(sink_options)
     write_schema({"name": "string"})
-    run(spark, wanted)
+    run(spark, sink_options)
     assert found() == ([(0, 0), (0, 1), (0, 2)], [])
 
 
@@ -144,15 +144,15 @@ def test_a_backfill_keeps_to_what_the_stream_has_passed(
     nothing."""
     create_topic(broker.bootstrap, topic)
     produce(broker.bootstrap, topic, numbered(4, partitions=1))
-    wanted = options(broker, topic, tmp_path)
-    everything = replace(wanted, backfill_from="earliest")
+    sink_options = options(broker, topic, tmp_path)
+    everything = replace(sink_options, backfill_from="earliest")
     with pytest.raises(SparkError, match="run the sink without backfill_from first"):
-        run(spark, replace(wanted, backfill_from=offsets(topic, {0: 2})))
-    run(spark, replace(wanted, starting=offsets(topic, {0: 2})))
-    lose_rows(wanted)
+        run(spark, replace(sink_options, backfill_from=offsets(topic, {0: 2})))
+    run(spark, replace(sink_options, starting=offsets(topic, {0: 2})))
+    lose_rows(sink_options)
     assert run(spark, everything).rows == 2
-    run(spark, wanted)
-    assert places(spark, wanted, wanted.table) == [(0, offset) for offset in range(4)]
+    run(spark, sink_options)
+    assert places(spark, sink_options, sink_options.table) == [(0, offset) for offset in range(4)]
 
 
 @pytest.mark.whole
@@ -164,15 +164,15 @@ def test_a_topic_that_has_fewer_partitions_than_the_table(
 
     create_topic(broker.bootstrap, topic)
     produce(broker.bootstrap, topic, numbered(1, partitions=1))
-    wanted = options(broker, topic, tmp_path)
-    run(spark, wanted)
-    shutil.rmtree(checkpoint(wanted))
+    sink_options = options(broker, topic, tmp_path)
+    run(spark, sink_options)
+    shutil.rmtree(checkpoint(sink_options))
     moved = f.col("kafka").withField("partition", f.lit(1))
-    rows = spark.read.format("delta").load(wanted.table).withColumn("kafka", moved)
-    rows.write.format("delta").mode("append").save(wanted.table)
+    rows = spark.read.format("delta").load(sink_options.table).withColumn("kafka", moved)
+    rows.write.format("delta").mode("append").save(sink_options.table)
     produce(broker.bootstrap, topic, numbered(1, partitions=1, start=1))
-    run(spark, wanted)
-    assert places(spark, wanted, wanted.table) == [(0, 0), (0, 1), (1, 0)]
+    run(spark, sink_options)
+    assert places(spark, sink_options, sink_options.table) == [(0, 0), (0, 1), (1, 0)]
 
 
 @pytest.mark.whole
@@ -181,15 +181,15 @@ def test_where_partitions_begin_that_the_table_does_not_know(
 ) -> None:
     """As the option `starting` has it, also when it is a time or offsets."""
     create_topic(broker.bootstrap, topic, 4)
-    wanted = options(broker, topic, tmp_path)
+    sink_options = options(broker, topic, tmp_path)
     produce(broker.bootstrap, topic, numbered(2, partitions=1))
-    run(spark, wanted)
-    shutil.rmtree(checkpoint(wanted))
+    run(spark, sink_options)
+    shutil.rmtree(checkpoint(sink_options))
     hour_ms = 3_600_000
     records = [Record(b"v", None, 1, n * hour_ms) for n in range(3)]
     produce(broker.bootstrap, topic, [*records, Record(b"v", None, 2, 0)])
-    by_time = replace(wanted, starting="1970-01-01T02:00:00Z")
+    by_time = replace(sink_options, starting="1970-01-01T02:00:00Z")
     ends = {topic: {1: 3, 2: 1, 3: 0}}
     assert reading.first_offsets(spark, by_time, ends) == {topic: {1: 2, 2: 1, 3: 0}}
-    run(spark, replace(wanted, starting=offsets(topic, {0: 0, 1: 1, 2: -1})))
-    assert places(spark, wanted, wanted.table) == [(0, 0), (0, 1), (1, 1), (1, 2)]
+    run(spark, replace(sink_options, starting=offsets(topic, {0: 0, 1: 1, 2: -1})))
+    assert places(spark, sink_options, sink_options.table) == [(0, 0), (0, 1), (1, 1), (1, 2)]

@@ -130,8 +130,8 @@ def test_a_batch_is_written_again_in_place_of_what_it_left(
 @pytest.mark.parametrize("kind", FORMATS)
 def test_a_checkpoint_older_than_the_table(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     rows, _ = tables(spark, kind, tmp_path)
-    for one in (FIRST, SECOND):
-        rows.write(at(spark, [("t", 0, one.number)]), one)
+    for plan in (FIRST, SECOND):
+        rows.write(at(spark, [("t", 0, plan.number)]), plan)
     for number in (-1, 0):
         with pytest.raises(SparkError, match="older than the table"):
             batches.repeated(rows, QUERY, Plan(number, FIRST_END), "c")

@@ -172,9 +172,9 @@ def test_no_record_of_the_time_is_an_error_by_default(
         frame = read(spark, broker.bootstrap, {**once, **options})
         with pytest.raises(Exception, match="No offset matched from request"):
             rows(frame)
-    one = {"assign": f'{{"{topic}":[1]}}', "startingTimestamp": str(too_late)}
+    assigned = {"assign": f'{{"{topic}":[1]}}', "startingTimestamp": str(too_late)}
     first = offset_at(stored, 1, too_late, 30)
-    assert rows(read(spark, broker.bootstrap, one)) == by_partition(stored)[1][first:]
+    assert rows(read(spark, broker.bootstrap, assigned)) == by_partition(stored)[1][first:]
 
 
 def test_topics_are_chosen_by_name_pattern_and_partition(

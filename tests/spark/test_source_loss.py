@@ -61,10 +61,10 @@ class Interrupted:
         assert LOSS in failed(self.stream({}), self._checkpoint)
         assert LOSS in failed(self.stream({"failOnDataLoss": "true"}), self._checkpoint)
 
-    def gives(self, wanted: list[Stored]) -> None:
+    def gives(self, expected: list[Stored]) -> None:
         """See what the query gives when it goes on in spite of the loss."""
         gone_on = finished(self.stream({"failOnDataLoss": "false"}), self._checkpoint)
-        assert gone_on.records == sorted(wanted, key=place)
+        assert gone_on.records == sorted(expected, key=place)
 
 
 def test_records_deleted_while_the_query_is_down(

@@ -66,7 +66,7 @@ def test_a_pattern_takes_in_topics_and_partitions_that_come(
 def partitions(admin: KafkaAdminClient, topic: str) -> int:
     """How many partitions of a topic have leaders. A producer knows no others."""
     (found,) = admin.describe_topics([topic])
-    return sum(not one["error_code"] for one in found["partitions"])
+    return sum(not partition["error_code"] for partition in found["partitions"])
 
 
 def test_available_now_reads_so_many_a_batch_and_goes_on_where_it_was(
@@ -75,19 +75,21 @@ def test_available_now_reads_so_many_a_batch_and_goes_on_where_it_was(
     create_topic(broker.bootstrap, topic, 3)
     first = produce(broker.bootstrap, topic, numbered(90, partitions=3))
     options = {"subscribe": topic, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "31"}
-    one = finished(stream(spark, broker.bootstrap, options), tmp_path)
-    assert one.records == sorted(first, key=place)
-    assert len(one.batch_sizes) == 3 and max(one.batch_sizes) <= 31, one.batch_sizes
-    for batch in one.batches.values():  # each partition gets its share
+    first_run = finished(stream(spark, broker.bootstrap, options), tmp_path)
+    assert first_run.records == sorted(first, key=place)
+    assert len(first_run.batch_sizes) == 3 and max(first_run.batch_sizes) <= 31, (
+        first_run.batch_sizes
+    )
+    for batch in first_run.batches.values():  # each partition gets its share
         assert set(by_partition(batch)) == {0, 1, 2}
 
     second = produce(broker.bootstrap, topic, numbered(30, partitions=1, start=90))
-    two = finished(
+    second_run = finished(
         stream(spark, broker.bootstrap, {**options, "startingOffsets": "latest"}), tmp_path
     )
-    assert two.records == second
-    assert two.batch_sizes == [30]
-    assert min(two.batches) == max(one.batches) + 1, "the checkpoint was read"
+    assert second_run.records == second
+    assert second_run.batch_sizes == [30]
+    assert min(second_run.batches) == max(first_run.batches) + 1, "the checkpoint was read"
 
 
 def test_a_batch_waits_for_enough_records_or_the_delay(
@@ -124,8 +126,8 @@ def test_a_batch_waits_for_enough_records_or_the_delay(
 
 def wait_until_seen(query: Query, topic: str, ends: dict[int, int]) -> None:
     """Wait until the query has seen these ends of partitions on the broker."""
-    want = {str(number): end for number, end in ends.items()}
-    query.wait_for(lambda: query.latest().get(topic) == want, f"the query has seen {want}")
+    expected = {str(number): end for number, end in ends.items()}
+    query.wait_for(lambda: query.latest().get(topic) == expected, f"the query has seen {expected}")
 
 
 def test_where_a_stream_starts(
@@ -143,11 +145,11 @@ def test_where_a_stream_starts(
         return [each for each in stored if each.timestamp_ms >= times[each.partition]]
 
     below = {"startingOffsets": "latest"}  # what goes before offsets
-    for number, (options, want) in enumerate(
+    for number, (options, expected) in enumerate(
         (
             (
                 {"startingOffsets": start},
-                [e for e in stored if e.offset >= (4, 0, 99)[e.partition]],
+                [each for each in stored if each.offset >= (4, 0, 99)[each.partition]],
             ),
             ({"startingTimestamp": str(late), **below}, since(late, late, late)),
             (
@@ -162,7 +164,7 @@ def test_where_a_stream_starts(
     ):
         given = {"subscribe": topic, **options}
         query = finished(stream(spark, broker.bootstrap, given), tmp_path / str(number))
-        assert query.records == sorted(want, key=place), options
+        assert query.records == sorted(expected, key=place), options
 
 
 def test_a_batch_is_divided_among_tasks(

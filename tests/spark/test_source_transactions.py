@@ -135,8 +135,8 @@ def test_reads_with_gaps_at_any_place(
                 **more,
             }
             records = made.all if more is UNCOMMITTED else made.committed
-            wanted = [record for record in records if first <= record.offset < last]
-            assert rows(read(spark, broker.bootstrap, options)) == wanted, options
+            expected = [record for record in records if first <= record.offset < last]
+            assert rows(read(spark, broker.bootstrap, options)) == expected, options
 
 
 def test_a_stream_over_gaps(

@@ -174,7 +174,7 @@ def test_a_part_that_a_table_does_not_have_must_be_given(
     for name, number in (("first", 1), ("second", 2)):
         rows = spark.read.parquet(raw).selectExpr("kafka", f"{number} as id")
         rows.write.parquet(f"{tmp_path}/{name}")
-    wanted = verify.Options(
+    verify_options = verify.Options(
         bootstrap_server="none:1",
         table=f"{tmp_path}/first",
         second_table=f"{tmp_path}/second",
@@ -182,7 +182,7 @@ def test_a_part_that_a_table_does_not_have_must_be_given(
     )
 
     def found(**more: Any) -> dict[str, Any]:
-        return verify.run(replace(wanted, **more), spark=spark, report=silent).details
+        return verify.run(replace(verify_options, **more), spark=spark, report=silent).details
 
     value = {"value": "to_json(struct(id))"}
     with pytest.raises(SparkError, match=r"first: no column value: .* columns.value"):
@@ -213,8 +213,10 @@ def test_topics_and_tables_are_sides(
     kafka: dict[str, Any] = {"bootstrap_server": broker.bootstrap, "examples_max": ALL}
 
     lines: list[str] = []
-    wanted = verify.Options(**kafka, topics=(topic,), second_topics=(f"mirror.{topic}",), id="key")
-    found = verify.run(wanted, spark=spark, report=lines.append)
+    verify_options = verify.Options(
+        **kafka, topics=(topic,), second_topics=(f"mirror.{topic}",), id="key"
+    )
+    found = verify.run(verify_options, spark=spark, report=lines.append)
     expected = Model(id=by_key, by_topic=False).compare(first, mirrored)
     details = json.loads(found.to_json())
     assert in_any_order(details["examples"]) == shown(expected)

@@ -88,14 +88,14 @@ def test_a_copy_by_spark_while_the_broker_is_killed(
     assert judged.equal, judged
     assert judged.matched == len(records)
 
-    wanted = verify.Options(
+    verify_options = verify.Options(
         bootstrap_server=broker.bootstrap,
         topics=(topic,),
         second_topics=(copy,),
         compare=COPIED,
         examples_max=len(records),
     )
-    found = verify.run(wanted, spark=spark, report=print).details
+    found = verify.run(verify_options, spark=spark, report=print).details
     model = Model(parts=COPIED, by_topic=False)
     expected = model.compare(stored, read_topic(broker.bootstrap, copy))
     assert in_any_order(found["examples"]) == shown(expected)
