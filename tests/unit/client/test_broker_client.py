@@ -36,10 +36,10 @@ class Case:
 
     async def ask(self) -> asyncio.Task[Any]:
         """Ask, and let everything happen that needs no time."""
-        asked = self.tasks.spawn(self.client.ask(metadata.API, METADATA), name="ask")
-        asked.add_done_callback(lambda done: done.cancelled() or done.exception())
+        response = self.tasks.spawn(self.client.ask(metadata.API, METADATA), name="ask")
+        response.add_done_callback(lambda done: done.cancelled() or done.exception())
         await run_until_idle()
-        return asked
+        return response
 
 
 def run(
@@ -61,14 +61,14 @@ def test_it_connects_once_and_asks_in_the_highest_common_version() -> None:
 
     async def test(case: Case) -> None:
         assert case.network.attempts == []
-        asked = [await case.ask() for _ in range(2)]
+        responses = [await case.ask() for _ in range(2)]
         assert broker.serve_versions(Metadata=(0, 9)).client_id == "us"
         await run_until_idle()
         for number in range(2):
             request = broker.take("Metadata")
             assert request.version == 9
             broker.respond(request, controller_id=number)
-        assert [(await one).controller_id for one in asked] == [0, 1]
+        assert [(await response).controller_id for response in responses] == [0, 1]
         assert case.network.attempts == [("10.0.0.1", 9092, 0.0)]
         with pytest.raises(UnsupportedVersion, match="broker.test:9092 does not serve Fetch"):
             await case.client.ask(fetch.API, METADATA)
@@ -83,9 +83,9 @@ def test_it_connects_once_and_asks_in_the_highest_common_version() -> None:
 )
 def test_a_failed_attempt_says_whether_it_was_refused(failure: OSError, refused: bool) -> None:
     async def test(case: Case) -> None:
-        asked = await case.ask()
+        response = await case.ask()
         with pytest.raises(ConnectFailed, match="can't connect to broker.test:9092") as raised:
-            await asked
+            await response
         assert raised.value.refused == refused
 
     run(test, failure)
@@ -93,12 +93,12 @@ def test_a_failed_attempt_says_whether_it_was_refused(failure: OSError, refused:
 
 def test_a_host_that_does_not_answer_is_given_up() -> None:
     async def test(case: Case) -> None:
-        asked = await case.ask()
+        response = await case.ask()
         await case.tasks.advance(9_999)
-        assert not asked.done()
+        assert not response.done()
         await case.tasks.advance(1)
         with pytest.raises(ConnectFailed, match="does not answer within 10 s") as raised:
-            await asked
+            await response
         assert not raised.value.refused
 
     run(test, None)
@@ -110,8 +110,8 @@ def test_attempts_are_ever_further_apart() -> None:
 
     async def test(case: Case) -> None:
         for _ in range(count):
-            asked = await case.ask()
-            while not asked.done():
+            response = await case.ask()
+            while not response.done():
                 await case.tasks.advance(1)
         gaps_s = [
             later - earlier
@@ -132,22 +132,22 @@ def test_a_success_ends_the_back_off() -> None:
         for _ in range(2):
             await case.ask()
             await case.tasks.advance(2_000)
-        asked = await case.ask()
+        response = await case.ask()
         first.serve_versions(Metadata=(0, 9))
         await run_until_idle()
         first.end()
         await run_until_idle()
         with pytest.raises(Disconnected, match="closed the connection"):
-            await asked
+            await response
         before_s = case.clock.monotonic_s()
-        asked = await case.ask()
+        response = await case.ask()
         assert case.network.attempts[-1][2] == before_s
         second.serve_versions(Metadata=(0, 12))  # it was upgraded meanwhile
         await run_until_idle()
         request = second.take("Metadata")
         assert request.version == 12
         second.respond(request)
-        await asked
+        await response
 
     run(test, REFUSED, REFUSED, first, second)
 
@@ -156,17 +156,17 @@ def test_a_broker_that_hangs_up_at_the_first_question_is_backed_off_from() -> No
     first, second = ScriptedConnection(), ScriptedConnection()
 
     async def test(case: Case) -> None:
-        asked = await case.ask()
+        response = await case.ask()
         first.end()
         await run_until_idle()
-        assert isinstance(asked.exception(), Disconnected)
-        asked = await case.ask()
+        assert isinstance(response.exception(), Disconnected)
+        response = await case.ask()
         assert len(case.network.attempts) == 1
         await case.tasks.advance(60)
         second.serve_versions(Metadata=(0, 9))
         await run_until_idle()
         second.respond(second.take("Metadata"))
-        await asked
+        await response
 
     run(test, first, second)
 
@@ -192,14 +192,14 @@ def test_who_waits_when_it_is_closed_hears_of_it(connected: bool) -> None:
     broker = ScriptedConnection()
 
     async def test(case: Case) -> None:
-        asked = await case.ask()
+        response = await case.ask()
         if connected:
             broker.serve_versions(Metadata=(0, 9))
             await run_until_idle()
         case.client.close()
         await run_until_idle()
         with pytest.raises(Disconnected if connected else NotConnected, match="was closed"):
-            await asked
+            await response
         assert broker.is_closed
         with pytest.raises(NotConnected, match="the client of broker.test:9092 was closed"):
             await case.client.ask(metadata.API, METADATA)
@@ -209,11 +209,11 @@ def test_who_waits_when_it_is_closed_hears_of_it(connected: bool) -> None:
 
 def test_closing_ends_an_attempt_that_waits() -> None:
     async def test(case: Case) -> None:
-        asked = await case.ask()
+        response = await case.ask()
         case.client.close()
         await run_until_idle()
         with pytest.raises(NotConnected, match="was closed"):
-            await asked
+            await response
 
     run(test, None)
 
@@ -222,10 +222,10 @@ def test_a_caller_that_is_cancelled_with_the_attempt_ends() -> None:
     """As when a broker is killed: it must not take it for a failure, and ask again and again."""
 
     async def test(case: Case) -> None:
-        asked = await case.ask()
+        response = await case.ask()
         case.client.close()
-        asked.cancel()
+        response.cancel()
         await run_until_idle()
-        assert asked.cancelled()
+        assert response.cancelled()
 
     run(test, None)

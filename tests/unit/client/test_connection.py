@@ -44,13 +44,13 @@ class Case:
         self.heard: list[Any] = []
         """Responses and failures, as they came."""
 
-    def send(self, timeout_s: float = TIMEOUT_S, what: Any = METADATA) -> None:
+    def send(self, timeout_s: float = TIMEOUT_S, request: Any = METADATA) -> None:
         callbacks = Callbacks(self.heard.append, self.heard.append)
-        self.connection.send(metadata.API, 12, what, callbacks, timeout_s=timeout_s)
+        self.connection.send(metadata.API, 12, request, callbacks, timeout_s=timeout_s)
 
     def ask(self) -> asyncio.Task[Any]:
-        asked = self.connection.ask(metadata.API, 12, METADATA, timeout_s=TIMEOUT_S)
-        return self.tasks.spawn(asked, name="ask")
+        asking = self.connection.ask(metadata.API, 12, METADATA, timeout_s=TIMEOUT_S)
+        return self.tasks.spawn(asking, name="ask")
 
 
 Test = Callable[[Case], Awaitable[None]]
@@ -76,12 +76,12 @@ def test_requests_are_pipelined_and_responses_come_in_their_order(live: Any) -> 
     async def test(case: Case) -> None:
         for _ in range(3):
             case.send()
-        asked = [case.broker.take("Metadata") for _ in range(3)]
-        assert [one.client_id for one in asked] == ["us"] * 3
-        assert len({one.correlation_id for one in asked}) == 3
-        for number, one in enumerate(asked):
-            case.broker.respond(one, controller_id=number)
-        assert [one.controller_id for one in case.heard] == [0, 1, 2]
+        requests = [case.broker.take("Metadata") for _ in range(3)]
+        assert [request.client_id for request in requests] == ["us"] * 3
+        assert len({request.correlation_id for request in requests}) == 3
+        for number, request in enumerate(requests):
+            case.broker.respond(request, controller_id=number)
+        assert [response.controller_id for response in case.heard] == [0, 1, 2]
 
     live(test)
 
@@ -97,7 +97,7 @@ def test_responses_arrive_in_pieces(live: Any, piece_bytes: int) -> None:
         )
         for start in range(0, len(data), piece_bytes):
             case.broker.feed(data[start : start + piece_bytes])
-        assert [one.controller_id for one in case.heard] == [0, 1]
+        assert [response.controller_id for response in case.heard] == [0, 1]
 
     live(test)
 
@@ -108,7 +108,7 @@ def test_a_request_without_a_response_is_not_waited_for(live: Any) -> None:
         case.send()
         case.broker.take("Produce")
         case.broker.respond(case.broker.take("Metadata"), controller_id=5)
-        assert [one.controller_id for one in case.heard] == [5]
+        assert [response.controller_id for response in case.heard] == [5]
 
     live(test)
 
@@ -117,7 +117,7 @@ def test_the_bytes_of_what_is_asked_for_are_the_caller_s(live: Any) -> None:
     """Another response overwrites the arena before the caller looks (strict arenas see to it)."""
 
     async def test(case: Case) -> None:
-        asked = case.tasks.spawn(
+        response = case.tasks.spawn(
             case.connection.ask(fetch.API, 12, FETCH, timeout_s=TIMEOUT_S), name="ask"
         )
         await run_until_idle()
@@ -126,7 +126,7 @@ def test_the_bytes_of_what_is_asked_for_are_the_caller_s(live: Any) -> None:
         case.broker.respond(case.broker.take("Fetch"), responses=topics)
         case.send()
         case.broker.respond(case.broker.take("Metadata"), cluster_id="x" * 2000)
-        message = await asked
+        message = await response
         assert message.responses[0].partitions[0].records == records
 
     live(test)
@@ -143,15 +143,15 @@ def test_what_takes_a_response_sees_views_and_its_outcome_is_the_caller_s(live: 
 
         for count in (1000, 1):
             asking = case.connection.ask(fetch.API, 12, FETCH, timeout_s=TIMEOUT_S, take=size)
-            asked = case.tasks.spawn(asking, name="ask")
+            outcome = case.tasks.spawn(asking, name="ask")
             await run_until_idle()
             topics = [{"topic": "t", "partitions": [{"records": b"r" * count}]}]
             case.broker.respond(case.broker.take("Fetch"), responses=topics)
             if count == 1:
                 with pytest.raises(ValueError, match="too short"):
-                    await asked
+                    await outcome
             else:
-                assert await asked == 1000
+                assert await outcome == 1000
         assert case.connection.is_open
 
     live(test)
@@ -171,7 +171,7 @@ def test_records_of_what_is_sent_for_are_views_during_the_callback(live: Any) ->
             case.connection.send(fetch.API, 12, FETCH, callbacks, timeout_s=TIMEOUT_S)
             topics = [{"topic": "t", "partitions": [{"records": b"s" * size}]}]
             case.broker.respond(case.broker.take("Fetch"), responses=topics)
-        assert [len(one) for one in seen] == [10, 300_000]
+        assert [len(records) for records in seen] == [10, 300_000]
         assert set(seen[1]) == set(b"s")
 
     live(test)
@@ -186,7 +186,9 @@ def test_a_response_that_does_not_come_ends_the_connection(live: Any) -> None:
         await case.tasks.advance(4_999)
         assert case.heard == []
         await case.tasks.advance(1)
-        assert [str(one) for one in case.heard] == ["b:1 has not answered Metadata within 5 s"] * 2
+        assert [str(error) for error in case.heard] == [
+            "b:1 has not answered Metadata within 5 s"
+        ] * 2
         assert isinstance(case.heard[0], TimedOut)
         assert case.broker.is_closed
         with pytest.raises(NotConnected, match="connection to b:1 has ended"):
@@ -217,13 +219,13 @@ def test_what_was_asked_fails_when_the_broker_ends_the_connection(
     live: Any, failure: Exception | None, text: str
 ) -> None:
     async def test(case: Case) -> None:
-        asked = [case.ask(), case.ask()]
+        responses = [case.ask(), case.ask()]
         await run_until_idle()
         case.broker.end(failure)
         await run_until_idle()
-        for one in asked:
+        for response in responses:
             with pytest.raises(Disconnected, match=f"^{text}$"):
-                await one
+                await response
         with pytest.raises(NotConnected):
             await case.ask()
 
@@ -232,11 +234,11 @@ def test_what_was_asked_fails_when_the_broker_ends_the_connection(
 
 def test_what_was_asked_fails_when_the_client_closes(live: Any) -> None:
     async def test(case: Case) -> None:
-        asked = case.ask()
+        response = case.ask()
         await run_until_idle()
         case.connection.close()
         with pytest.raises(Disconnected, match="was closed"):
-            await asked
+            await response
         assert case.broker.is_closed
 
     live(test)
@@ -252,7 +254,7 @@ def test_a_caller_that_gives_up_leaves_the_order_as_it_is(live: Any) -> None:
             case.broker.respond(case.broker.take("Metadata"), controller_id=number)
         await run_until_idle()
         assert given_up.cancelled()
-        assert [one.controller_id for one in case.heard] == [1]
+        assert [response.controller_id for response in case.heard] == [1]
 
     live(test)
 
@@ -282,8 +284,8 @@ def test_a_broker_that_lies_is_left(live: Any, data: bytes, text: str) -> None:
 def test_a_response_that_nobody_asked_for_ends_the_connection(live: Any) -> None:
     async def test(case: Case) -> None:
         case.send()
-        case.broker.respond(asked := case.broker.take("Metadata"))
-        case.broker.respond(asked)
+        case.broker.respond(request := case.broker.take("Metadata"))
+        case.broker.respond(request)
         assert len(case.heard) == 1
         assert case.broker.is_closed
 
@@ -300,9 +302,9 @@ def test_a_callback_may_ask_again_and_close(live: Any) -> None:
         case.connection.send(metadata.API, 12, METADATA, callbacks, timeout_s=TIMEOUT_S)
         case.send()
         first, second = (case.broker.take("Metadata") for _ in range(2))
-        data = [wire_client.framed(response_frame(one)) for one in (first, second)]
+        data = [wire_client.framed(response_frame(request)) for request in (first, second)]
         case.broker.feed(b"".join(data))
-        assert [type(one) for one in case.heard] == [Disconnected] * 2
+        assert [type(error) for error in case.heard] == [Disconnected] * 2
 
     live(test)
 
@@ -331,6 +333,6 @@ def test_a_request_that_cannot_be_written_leaves_nothing_behind(live: Any) -> No
             case.connection.send(heartbeat.API, 4, bad, callbacks, timeout_s=TIMEOUT_S)
         case.send()
         case.broker.respond(case.broker.take("Metadata"), controller_id=3)
-        assert [one.controller_id for one in case.heard] == [3]
+        assert [response.controller_id for response in case.heard] == [3]
 
     live(test)

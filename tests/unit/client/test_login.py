@@ -35,7 +35,7 @@ class Case:
         settings = ClientSettings(client_id="us", software_version="1", login=login)
         seams = Seams(network, clock, tasks, random.Random(1), ArenaPool())
         self._client = BrokerClient("broker.test", 9092, settings, seams)
-        self.asked = tasks.spawn(self._client.ask(metadata.API, METADATA), name="ask")
+        self.response = tasks.spawn(self._client.ask(metadata.API, METADATA), name="ask")
 
     async def answer(self, name: str, **values: Any) -> Any:
         """Take the next request, and answer it: the request's message."""
@@ -63,7 +63,7 @@ def test_a_password_is_sent_before_the_first_request() -> None:
         assert (await case.answer("SaslHandshake")).mechanism == "PLAIN"
         assert (await case.answer("SaslAuthenticate")).auth_bytes == b"\0alice\0secret"
         await case.answer("Metadata", controller_id=7)
-        assert (await case.asked).controller_id == 7
+        assert (await case.response).controller_id == 7
         await case.end()
 
     asyncio.run(live())
@@ -83,7 +83,7 @@ def test_a_broker_that_shakes_no_hands(code: ErrorCode, mechanisms: list[str], w
         await case.begin()
         await case.answer("SaslHandshake", error_code=code, mechanisms=mechanisms)
         with pytest.raises(NotLetIn, match=why):
-            await case.asked
+            await case.response
         assert case.broker.is_closed
         await case.end()
 
@@ -105,7 +105,7 @@ def test_a_login_that_fails(mechanism: str, answer: dict[str, Any], why: str) ->
         await case.answer("SaslHandshake")
         await case.answer("SaslAuthenticate", **answer)
         with pytest.raises(NotLetIn, match=why):
-            await case.asked
+            await case.response
         assert case.broker.is_closed
         await case.end()
 

@@ -28,10 +28,10 @@ def ask(script: Script) -> Versions:
         broker = ScriptedConnection()
         connection = Connection(clock, tasks, ArenaPool(), address="b:1", client_id="us")
         broker.attach(connection)
-        asked = tasks.spawn(ask_versions(connection, "1.2.3", 30.0), name="ask")
+        asking = tasks.spawn(ask_versions(connection, "1.2.3", 30.0), name="ask")
         await run_until_idle()
         await script(broker)
-        versions: Versions = await asked
+        versions: Versions = await asking
         return versions
 
     return asyncio.run(run())

@@ -19,18 +19,18 @@ KAFKA_META = b"#\n#Sun Nov 22 2026\nbroker.id=3\nversion=0\ncluster.id=vPeOCWypq
 
 
 def manager(fs: FileSystem, *directories: str) -> LogManager:
-    made = LogManager(fs, directories, clock=VirtualClock(), random=random.Random())
-    made.open(make=())
-    return made
+    log_manager = LogManager(fs, directories, clock=VirtualClock(), random=random.Random())
+    log_manager.open(make=())
+    return log_manager
 
 
 def claimed(fs: FileSystem, *directories: str) -> dict[str, str]:
     """What is recorded at a first start."""
-    made = manager(fs, *directories)
+    log_manager = manager(fs, *directories)
     try:
-        return made.claim(META)
+        return log_manager.claim(META)
     finally:
-        made.unlock()
+        log_manager.unlock()
 
 
 def test_losing_the_only_directory_is_fatal() -> None:
@@ -88,10 +88,10 @@ def test_an_unreadable_directory_is_kept_in_the_set() -> None:
 def test_a_directory_that_was_given_up_is_removed_from_the_set() -> None:
     fs = MemFs()
     known = claimed(fs, "/a", "/b")
-    lost = next(each for each, path in known.items() if path == "/b")
+    lost = next(directory_id for directory_id, path in known.items() if path == "/b")
     fs.remove_tree("/b")
-    made = manager(fs, "/a")
-    assert made.claim(META, known, [lost, "anything else"]) == {
-        each: path for each, path in known.items() if path == "/a"
+    log_manager = manager(fs, "/a")
+    assert log_manager.claim(META, known, [lost, "anything else"]) == {
+        directory_id: path for directory_id, path in known.items() if path == "/a"
     }
-    assert not made.failed_directories
+    assert not log_manager.failed_directories

@@ -29,34 +29,34 @@ class Counting(MemFs):
 
 
 def start(fs: MemFs) -> LogManager:
-    made = LogManager(fs, ["/a"], clock=VirtualClock(), random=random.Random(0))
-    made.open()
-    logs.load_all(made, lambda topic: logs.settings())
-    return made
+    log_manager = LogManager(fs, ["/a"], clock=VirtualClock(), random=random.Random(0))
+    log_manager.open()
+    logs.load_all(log_manager, lambda topic: logs.settings())
+    return log_manager
 
 
 def filled(fs: MemFs) -> LogManager:
-    made = start(fs)
+    log_manager = start(fs)
     for index in range(LOGS):
-        logs.fill(made.create("t", index, TOPIC_ID, logs.settings()), 3)
-    return made
+        logs.fill(log_manager.create("t", index, TOPIC_ID, logs.settings()), 3)
+    return log_manager
 
 
 def test_each_directory_is_synced_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(closing, "LOGS_AT_ONCE", 2)
     fs = Counting()
-    made = filled(fs)
+    log_manager = filled(fs)
     fs.synced.clear()
-    (each,) = made.closings()
+    (dir_closing,) = log_manager.closings()
     portions = 0
-    for _ in each.parts():
+    for _ in dir_closing.parts():
         portions += 1
         for _ in range(3):  # threads that find nothing left
-            each.sync()
-        each.finish()
+            dir_closing.sync()
+        dir_closing.finish()
     assert portions == 4, "two, two, one, and the log directory"
     assert fs.synced == [*(f"/a/t-{index}" for index in range(LOGS)), "/a"]
-    assert all(log.recovery_point == 3 for log in made)
+    assert all(log.recovery_point == 3 for log in log_manager)
     fs.crash()
     assert [log.end_offset for log in start(fs)] == [3] * LOGS
 
@@ -64,22 +64,22 @@ def test_each_directory_is_synced_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_untouched_logs_are_not_synced() -> None:
     fs = Counting()
     filled(fs).close()
-    made = start(fs)
+    log_manager = start(fs)
     fs.synced.clear()
     fs.faults = [Fault("open", times=99), Fault("create", times=99)]
-    (each,) = made.closings()
-    for _ in each.parts():
-        each.sync()
-        each.finish()
+    (dir_closing,) = log_manager.closings()
+    for _ in dir_closing.parts():
+        dir_closing.sync()
+        dir_closing.finish()
     assert fs.synced == ["/a"]
 
 
 @pytest.mark.parametrize(("op", "suffix"), [("sync", ".log"), ("sync_dir", "t-3"), ("pwrite", "")])
 def test_a_failure_leaves_no_marker(op: str, suffix: str, caplog: pytest.LogCaptureFixture) -> None:
     fs = MemFs()
-    made = filled(fs)
+    log_manager = filled(fs)
     fs.faults = [Fault(op, suffix)]
-    made.close()
+    log_manager.close()
     assert "clean close of " in caplog.text
     assert not fs.exists("/a/.kafka_cleanshutdown")
     fs.kill()
@@ -88,21 +88,21 @@ def test_a_failure_leaves_no_marker(op: str, suffix: str, caplog: pytest.LogCapt
 
 def test_few_files_are_open_for_it() -> None:
     fs = MemFs()
-    made = filled(fs)
-    made.files_at_once = 2
-    (each,) = made.closings()
-    assert sum(1 for _ in each.parts()) == 4, "two, two, one, and the log directory"
+    log_manager = filled(fs)
+    log_manager.files_at_once = 2
+    (dir_closing,) = log_manager.closings()
+    assert sum(1 for _ in dir_closing.parts()) == 4, "two, two, one, and the log directory"
 
 
 def test_a_log_that_is_damaged_is_closed_like_the_others() -> None:
     fs = MemFs()
-    made = filled(fs)
-    log = made.get("t", 2)
+    log_manager = filled(fs)
+    log = log_manager.get("t", 2)
     assert log is not None
     log.roll(0)
     log.release()  # as if others had been used since
     fs.remove("/a/t-2/00000000000000000000.index")
     fs.open("/a/t-2/00000000000000000000.log").pwrite(bytes(30), 0)
-    made.close()
+    log_manager.close()
     assert fs.exists("/a/.kafka_cleanshutdown")
     assert [log.end_offset for log in start(fs)] == [3] * LOGS, "readers come upon the damage"

@@ -74,13 +74,13 @@ class State:
 
 def write_batches(broker: Broker, first: int, last: int) -> None:
     for number in range(first, last):
-        made = logs.batch(
+        batch = logs.batch(
             [b"%06d" % number * (number % 7), b"%d" % number],
             timestamps=[logs.TIMESTAMP + number, logs.TIMESTAMP + number - 3],
             producer=Producer(5, 0, PER_BATCH * number),
             compression=number % 5,
         )
-        logs.append(broker.log(), made, leader_epoch=number // 10)
+        logs.append(broker.log(), batch, leader_epoch=number // 10)
 
 
 def written(directory: Path, name: str) -> State:
@@ -99,7 +99,7 @@ def written(directory: Path, name: str) -> State:
         broker.logs.abandon()
     paths = sorted(path for path in directory.rglob("*") if path.is_file())
     files = {str(path.relative_to(directory)): path.read_bytes() for path in paths}
-    content = files[max(one for one in files if one.endswith(".log"))]
+    content = files[max(file for file in files if file.endswith(".log"))]
     starts = [0]
     while starts[-1] < len(content):
         starts.append(starts[-1] + read_header(memoryview(content), starts[-1]).size)
@@ -130,7 +130,7 @@ def assert_holds(state: State, broker: Broker, count: int) -> None:
     assert logs.read_from(log) == state.records[:count]
     batches = count // PER_BATCH
     assert logs.epoch_entries(log) == [(epoch, 20 * epoch) for epoch in range((batches + 9) // 10)]
-    assert [one.last_sequence for one in log.producers] == ([count - 1] if count else [])
+    assert [producer.last_sequence for producer in log.producers] == ([count - 1] if count else [])
     for number in range(0, batches, 5):
         found = log.batch_for_timestamp(logs.TIMESTAMP + number)
         assert found is not None and found.base_offset == PER_BATCH * number
@@ -180,14 +180,14 @@ def test_every_byte_of_the_last_headers_flipped(state: State, tmp_path: Path) ->
             continue
         # a leader epoch, or an offset: what is wrong with it can show as a gap at most
         read = logs.read_from(broker.log())
-        assert [(one.timestamp, one.value) for one in read] == [
-            (one.timestamp, one.value) for one in state.records[: len(read)]
+        assert [(record.timestamp, record.value) for record in read] == [
+            (record.timestamp, record.value) for record in state.records[: len(read)]
         ]
         assert (
             read[: state.base + PER_BATCH * number]
             == (state.records[: state.base + PER_BATCH * number])
         )
-        offsets = [one.offset for one in read]
+        offsets = [record.offset for record in read]
         assert offsets == sorted(set(offsets))
         broker.logs.abandon()
 
@@ -212,7 +212,7 @@ def test_a_flipped_byte_in_what_is_not_read_again_is_never_taken_for_a_record(
         except StorageError as error:
             assert Path(name).stem in str(error)
             continue
-        appended = {(one.timestamp, one.value) for one in state.records}
+        appended = {(record.timestamp, record.value) for record in state.records}
         for record in served(broker.log()):
             assert (record.timestamp, record.value) in appended
         broker.logs.abandon()
@@ -229,7 +229,7 @@ def served(log: PartitionLog) -> list[Read]:
         except (CorruptLogError, AssertionError):
             records = []
         found += records
-        offset = max([offset + 1, *(one.offset + 1 for one in records)])
+        offset = max([offset + 1, *(record.offset + 1 for record in records)])
     return found
 
 
@@ -266,9 +266,9 @@ def test_every_index_and_checkpoint(state: State, tmp_path: Path) -> None:
     for name, content in state.files.items():
         if not name.endswith((*DERIVED, *CHECKPOINTS)):
             continue
-        for what, damaged in damages(content).items():
+        for damage, damaged in damages(content).items():
             broker = opened(state.lay(tmp_path / "data", **{name: damaged}))
-            print(name, what)
+            print(name, damage)
             assert_holds(state, broker, len(state.records))
             tried += 1
     assert tried > 150
@@ -283,7 +283,7 @@ def test_every_bit_of_a_checkpoint(state: State, name: str, tmp_path: Path) -> N
         damaged[bit // 8] ^= 1 << bit % 8
         broker = opened(state.lay(tmp_path / "data", **{name: bytes(damaged)}))
         log = broker.log()
-        last_closed = max(int(Path(one).stem) for one in state.files if one.endswith(".log"))
+        last_closed = max(int(Path(file).stem) for file in state.files if file.endswith(".log"))
         assert (log.compaction.clean_upto or 0) <= last_closed
         assert_holds(state, broker, len(state.records))
 
@@ -292,10 +292,10 @@ def test_every_bit_of_a_checkpoint(state: State, name: str, tmp_path: Path) -> N
 def test_all_of_a_kind_at_once(state: State, suffix: str, tmp_path: Path) -> None:
     kinds = (*DERIVED, *CHECKPOINTS)
     names = [name for name in state.files if name.endswith(kinds) and name.endswith(suffix)]
-    for what in damages(b"x"):
-        changed = {name: damages(state.files[name])[what] for name in names}
+    for damage in damages(b"x"):
+        changed = {name: damages(state.files[name])[damage] for name in names}
         broker = opened(state.lay(tmp_path / "data", **changed))
-        if what == "deleted" and state.name == "stopped" and suffix == ".snapshot":
+        if damage == "deleted" and state.name == "stopped" and suffix == ".snapshot":
             # as Apache Kafka after an orderly stop: without any snapshot there were no producers
             assert list(broker.log().producers) == []
             assert logs.read_from(broker.log()) == state.records

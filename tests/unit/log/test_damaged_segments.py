@@ -130,7 +130,9 @@ def test_a_flipped_offset_of_the_last_batch_after_a_clean_stop_reuses_no_offset(
     end = broker.log().end_offset
     assert COUNT - 1 <= end <= 1 << 32
     intact = logs.read_from(broker.log(), upto=COUNT - 1)
-    assert [one.value for one in intact] == [b"%0200d" % number for number in range(COUNT - 1)]
+    assert [record.value for record in intact] == [
+        b"%0200d" % number for number in range(COUNT - 1)
+    ]
     appended = logs.append(broker.log(), logs.batch([b"next"]))
     assert appended.base_offset == end
-    assert [one.value for one in logs.read_from(broker.log(), end)] == [b"next"]
+    assert [record.value for record in logs.read_from(broker.log(), end)] == [b"next"]

@@ -86,13 +86,16 @@ def test_truncation_from_the_start() -> None:
     st.integers(0, 21),
     st.integers(0, 120),
 )
-def test_entries_always_rise(entries: list[tuple[int, int]], asked: int, end: int) -> None:
+def test_entries_always_rise(entries: list[tuple[int, int]], requested: int, end: int) -> None:
     epochs = LeaderEpochs(entries)
     kept = epochs.entries()
     assert kept == sorted(kept)
-    assert all(a[0] < b[0] and a[1] < b[1] for a, b in zip(kept, kept[1:], strict=False))
-    epoch, offset = epochs.end_offset(asked, end)
-    assert epoch <= asked
+    assert all(
+        earlier[0] < later[0] and earlier[1] < later[1]
+        for earlier, later in zip(kept, kept[1:], strict=False)
+    )
+    epoch, offset = epochs.end_offset(requested, end)
+    assert epoch <= requested
     assert (offset == -1) == (epoch == -1)
 
 

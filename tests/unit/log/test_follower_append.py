@@ -79,21 +79,21 @@ def test_a_follower_converges(
     fs = MemFs()
     broker = Broker(fs, log_settings=of_follower)
     replicate(leader.log, broker.log(), chance)
-    wanted = state(leader.log, leader.fs)
-    assert state(broker.log(), fs) == wanted
-    assert wanted["epochs"] == list(replication.epochs_of(wanted["bytes"]))
-    theirs = {one.producer_id: one.batches for one in leader.log.producers}
-    assert {one.producer_id: one.batches for one in broker.log().producers} == theirs
+    expected = state(leader.log, leader.fs)
+    assert state(broker.log(), fs) == expected
+    assert expected["epochs"] == list(replication.epochs_of(expected["bytes"]))
+    theirs = {producer.producer_id: producer.batches for producer in leader.log.producers}
+    assert {producer.producer_id: producer.batches for producer in broker.log().producers} == theirs
     for begin_again in (broker.restart, broker.kill):
         begin_again()
-        assert state(broker.log(), fs) == wanted
-    bounds = [header.base_offset for header in replication.headers_in(wanted["bytes"])]
+        assert state(broker.log(), fs) == expected
+    bounds = [header.base_offset for header in replication.headers_in(expected["bytes"])]
     run_at_once(broker.logs.truncate_in_steps(broker.log(), chance.choice([0, *bounds])))
     logs.purge(broker.logs)
     replicate(leader.log, broker.log(), chance)
-    assert state(broker.log(), fs) == wanted
+    assert state(broker.log(), fs) == expected
     broker.kill()
-    assert state(broker.log(), fs) == wanted
+    assert state(broker.log(), fs) == expected
 
 
 @pytest.mark.parametrize("segment_bytes", [1000, 3000, 100_000])
@@ -184,13 +184,13 @@ def test_undecided_transactions_are_the_leaders_at_each_high_watermark() -> None
     assert len(set(stable)) > 5
     reported: set[AbortedTxn] = set()
     for offset in range(leader.log.end_offset):
-        one, other = (
+        ours, theirs = (
             log.aborted_transactions(offset, found)
             for log in (follower, leader.log)
             if (found := log.read(offset, 1, upto=log.end_offset, at_least_one=True)) is not None
         )
-        assert one == other
-        reported.update(one.found)
+        assert ours == theirs
+        reported.update(ours.found)
     assert len(reported) == 4
 
 
@@ -237,7 +237,7 @@ def test_a_batch_that_is_larger_than_a_segment_has_one_of_its_own(
     log = broker.log()
     take(log, joined(batch_at(0), batch_at(1, size=2000), batch_at(2), batch_at(3)))
     assert logs.base_offsets(fs, log) == [0, 1, 2]
-    assert [one.offset for one in logs.read_from(log)] == [0, 1, 2, 3]
+    assert [record.offset for record in logs.read_from(log)] == [0, 1, 2, 3]
 
 
 def test_indexes_are_written_as_they_grow(fs: MemFs) -> None:
@@ -310,8 +310,8 @@ def test_an_offset_too_far_for_the_index_begins_a_segment(
     for begin_again in (broker.kill, broker.restart):
         begin_again()
         log = broker.log()
-        assert [one.offset for one in logs.read_from(log)] == [0, offset, offset + 1]
-        assert [one.offset for one in logs.read_from(log, offset - 1)] == [offset, offset + 1]
+        assert [record.offset for record in logs.read_from(log)] == [0, offset, offset + 1]
+        assert [record.offset for record in logs.read_from(log, offset - 1)] == [offset, offset + 1]
         assert log.end_offset == offset + 2
 
 
@@ -328,10 +328,10 @@ def test_an_empty_segment_may_stay_before_one_that_is_far_away(fs: MemFs) -> Non
     compaction.clean(log, fs)
     broker.kill()
     log = broker.log()
-    assert [one.offset for one in logs.read_from(log)] == [far]
+    assert [record.offset for record in logs.read_from(log)] == [far]
     take(log, batch_at(log.end_offset))
     assert log.delete_old(logs.TIMESTAMP, log.end_offset) == 0
-    assert [one.offset for one in logs.read_from(log)] == [far, far + 1]
+    assert [record.offset for record in logs.read_from(log)] == [far, far + 1]
 
 
 def test_a_consumer_is_not_led_to_an_empty_batch(broker: Broker) -> None:

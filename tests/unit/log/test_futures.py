@@ -63,7 +63,7 @@ def moved(broker: Broker, log: PartitionLog, directory: str = THERE) -> None:
 
 
 def values(log: PartitionLog) -> list[int]:
-    return [int(one.value or b"-1") for one in read_from(log, log.start_offset)]
+    return [int(record.value or b"-1") for record in read_from(log, log.start_offset)]
 
 
 def logs_in(broker: Broker, directory: str) -> list[str]:
@@ -267,7 +267,7 @@ def test_deleted_segments_are_deleted_from_the_copy(broker: Broker) -> None:
     assert values(log) == list(range(25, 40))
     assert min(n for n in broker.fs.list_dir(log.directory) if n.endswith(".log")) > "0" * 19 + "1"
     broker.kill()
-    assert [one for one in values(broker.log()) if one >= 25] == list(range(25, 40))
+    assert [value for value in values(broker.log()) if value >= 25] == list(range(25, 40))
 
 
 def test_indexes_that_are_rebuilt_after_they_were_copied(broker: Broker) -> None:
@@ -325,7 +325,7 @@ def test_a_copy_is_truncated_to_whole_batches_at_a_shutdown(broker: Broker) -> N
             data = broker.fs.read_bytes(f"{copy.path}/{name}")
             records += logs.parse(data)
             assert sum(len(data) for _ in [0]) % (log.size_bytes // 40) == 0
-    assert [int(one.value or b"-1") for one in records] == list(range(len(records)))
+    assert [int(record.value or b"-1") for record in records] == list(range(len(records)))
     assert records
 
 

@@ -61,7 +61,7 @@ def test_lookup_of_the_next_entry_at_or_after_a_position(
             drop_tail(index)
         index.append(BASE + offset, position)
     last = entries[-1][1] if entries else 0
-    for position in {0, last + 1, data.draw(st.integers(0, last + 1)), *(p for _, p in entries)}:
+    for position in {0, last + 1, data.draw(st.integers(0, last + 1)), *(at for _, at in entries)}:
         behind = [(BASE + offset, at) for offset, at in entries if at >= position]
         assert index.first_from(position) == (behind[0] if behind else None)
     assert index.last() == ((BASE + entries[-1][0], last) if entries else None)
@@ -141,10 +141,10 @@ def test_truncation_drops_entries_here_and_in_the_file(
     times.append(10**7, BASE + 60_000)
     index.write()
     times.write()
-    wanted = [*kept, (60_000, 10**7)]
-    assert fs.read_bytes("/i") == b"".join(struct.pack(">ii", *entry) for entry in wanted)
+    expected = [*kept, (60_000, 10**7)]
+    assert fs.read_bytes("/i") == b"".join(struct.pack(">ii", *entry) for entry in expected)
     assert fs.read_bytes("/t") == b"".join(
-        struct.pack(">qi", position, relative) for relative, position in wanted
+        struct.pack(">qi", position, relative) for relative, position in expected
     )
 
 
@@ -213,20 +213,20 @@ def test_an_entry_whose_write_failed_is_written_with_the_next() -> None:
 def test_times_are_found(steps: list[int], data: st.DataObject) -> None:
     fs = MemFs()
     index = time_index(fs)
-    wanted: list[tuple[int, int]] = []
+    expected: list[tuple[int, int]] = []
     for number, step in enumerate(steps):
-        timestamp = (wanted[-1][0] if wanted else 0) + step
+        timestamp = (expected[-1][0] if expected else 0) + step
         index.append(timestamp, BASE + number)
-        if not wanted or step:
-            wanted.append((timestamp, BASE + number))
+        if not expected or step:
+            expected.append((timestamp, BASE + number))
         if data.draw(st.booleans()):
             index.write()
-    assert len(index) == len(wanted)
-    assert index.last() == (wanted[-1] if wanted else (-1, BASE))
+    assert len(index) == len(expected)
+    assert index.last() == (expected[-1] if expected else (-1, BASE))
     for timestamp in data.draw(st.lists(st.integers(-5, 3000), max_size=5)):
-        assert index.slot(timestamp) == sum(entry[0] <= timestamp for entry in wanted) - 1
+        assert index.slot(timestamp) == sum(entry[0] <= timestamp for entry in expected) - 1
     index.write()
-    again = time_index(fs, len(wanted))
+    again = time_index(fs, len(expected))
     assert again.last_timestamp == index.last_timestamp
     again.truncate(BASE)
     assert fs.size("/t") == 0 and again.last_timestamp == -1

@@ -152,21 +152,24 @@ def read_times(log: PartitionLog, chance: random.Random) -> None:
     ]
     chance.shuffle(questions)
     for time, start in questions:
-        wanted = next(
-            (one for one in WRITTEN.batches if one.timestamp >= time and one.last >= start), None
+        expected = next(
+            (batch for batch in WRITTEN.batches if batch.timestamp >= time and batch.last >= start),
+            None,
         )
         found = log.batch_for_timestamp(time, start)
-        assert (found and found.base_offset) == (wanted and wanted.base)
+        assert (found and found.base_offset) == (expected and expected.base)
 
 
 def read_newest(log: PartitionLog, chance: random.Random) -> None:
     """The greatest time, and how old each segment is."""
     newest = max(batch.timestamp for batch in WRITTEN.batches)
-    wanted = next(batch for batch in WRITTEN.batches if batch.timestamp == newest)
+    expected = next(batch for batch in WRITTEN.batches if batch.timestamp == newest)
     found = log.batch_of_max_timestamp()
-    assert found is not None and found.base_offset == wanted.base
+    assert found is not None and found.base_offset == expected.base
     for segment in log._segments:
-        times = [one.timestamp for one in WRITTEN.batches if one.segment == segment.base_offset]
+        times = [
+            batch.timestamp for batch in WRITTEN.batches if batch.segment == segment.base_offset
+        ]
         assert segment.newest_ms() == max(times)
         assert segment.first_timestamp == times[0]
 
@@ -184,7 +187,10 @@ def read_aborted(log: PartitionLog, chance: random.Random) -> None:
             if batch.segment == WRITTEN.of(offset).segment
             and found.position <= batch.position < found.position + found.length
         ]
-        reported = {one.first_offset for one in log.aborted_transactions(offset, found).found}
+        reported = {
+            transaction.first_offset
+            for transaction in log.aborted_transactions(offset, found).found
+        }
         for first, last in WRITTEN.aborted:
             if last >= offset and any(first <= batch.last for batch in whole):
                 assert first in reported
@@ -201,11 +207,11 @@ def cut_and_read(log: PartitionLog, chance: random.Random) -> None:
     newest = max(batch.timestamp for batch in kept)
     found = log.batch_of_max_timestamp()
     assert found is not None
-    assert found.base_offset == next(one.base for one in kept if one.timestamp == newest)
+    assert found.base_offset == next(batch.base for batch in kept if batch.timestamp == newest)
     for time in sorted({batch.timestamp for batch in kept}):
         found = log.batch_for_timestamp(time)
         assert found is not None
-        assert found.base_offset == next(one.base for one in kept if one.timestamp >= time)
+        assert found.base_offset == next(batch.base for batch in kept if batch.timestamp >= time)
 
 
 def append_and_read(log: PartitionLog, chance: random.Random) -> None:
@@ -214,7 +220,7 @@ def append_and_read(log: PartitionLog, chance: random.Random) -> None:
     assert end == WRITTEN.end
     logs.fill(log, 5)
     assert len(logs.read_from(log, 0, max_bytes=400)) > 5
-    assert [one.offset for one in logs.read_from(log, end, max_bytes=400)] == list(
+    assert [record.offset for record in logs.read_from(log, end, max_bytes=400)] == list(
         range(end, end + 5)
     )
 

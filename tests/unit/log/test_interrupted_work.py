@@ -27,16 +27,16 @@ def put(fs: MemFs, file: str, *offsets: int) -> None:
     """A file with batches at these offsets."""
     data = b""
     for offset in offsets:
-        one = logs.batch([b"v"])
-        set_offset_and_epoch(one, offset, 0)
-        data += bytes(one)
+        batch = logs.batch([b"v"])
+        set_offset_and_epoch(batch, offset, 0)
+        data += bytes(batch)
     fs.create(f"/d/{file}").pwrite(data, 0)
 
 
 def test_a_tidy_directory_stays_as_it_is(fs: MemFs) -> None:
     names = [name(0, ".index"), name(0, ".log"), "leader-epoch-checkpoint", "partition.metadata"]
-    for one in names:
-        put(fs, one)
+    for file in names:
+        put(fs, file)
     assert clean_up_interrupted(fs, "/d") == names
 
 

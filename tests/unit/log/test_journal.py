@@ -237,7 +237,7 @@ def test_records_of_a_transaction_count_when_its_marker_comes() -> None:
 def test_a_future_is_completed_once() -> None:
     reported: list[object] = []
     future = ReplyFuture()
-    future.on_complete = lambda one: reported.append(one.response)
+    future.on_complete = lambda completed: reported.append(completed.response)
     future.complete(1)
     future.complete(ApiError(ErrorCode.NOT_COORDINATOR))
     assert reported == [1]
@@ -275,8 +275,8 @@ class Anything(RuleBasedStateMachine):
             refused = future.failure is not None or future.response == "sorry"
             assert refused or self.port.high_watermark >= needed
 
-        def reported(one: ReplyFuture) -> None:
-            refused = one.failure is not None or one.response == "sorry"
+        def reported(completed: ReplyFuture) -> None:
+            refused = completed.failure is not None or completed.response == "sorry"
             assert refused or self.port.high_watermark >= needed
 
         future.on_complete = reported

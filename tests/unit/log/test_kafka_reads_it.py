@@ -38,8 +38,8 @@ def test_every_kind_of_file(data: Path) -> None:
                 producer = Producer(writer, 3, sequences[writer])
                 sequences[writer] += len(values)
             times = [clock + chance.randint(0, 9) for _ in values]
-            made = logs.batch(values, timestamps=times, producer=producer, compression=number % 5)
-            logs.append(broker.log(), made, leader_epoch=broker.log().end_offset // 300)
+            batch = logs.batch(values, timestamps=times, producer=producer, compression=number % 5)
+            logs.append(broker.log(), batch, leader_epoch=broker.log().end_offset // 300)
 
     write(300)
     broker.kill()

@@ -26,18 +26,18 @@ LOGS = 12
 
 
 def manager(fs: MemFs | OsFs, *directories: str) -> LogManager:
-    made = LogManager(fs, directories, clock=VirtualClock(), random=random.Random(0))
-    made.open()
-    return made
+    log_manager = LogManager(fs, directories, clock=VirtualClock(), random=random.Random(0))
+    log_manager.open()
+    return log_manager
 
 
 def filled(fs: MemFs | OsFs, *directories: str) -> LogManager:
     """A manager with LOGS logs of `index + 3` records each."""
-    made = manager(fs, *directories)
-    logs.load_all(made, lambda topic: logs.settings())
+    log_manager = manager(fs, *directories)
+    logs.load_all(log_manager, lambda topic: logs.settings())
     for index in range(LOGS):
-        logs.fill(made.create("t", index, TOPIC_ID, logs.settings()), index + 3)
-    return made
+        logs.fill(log_manager.create("t", index, TOPIC_ID, logs.settings()), index + 3)
+    return log_manager
 
 
 @pytest.fixture
@@ -52,38 +52,38 @@ def loadings() -> Iterator[list[DirectoryLoading]]:
 def test_long_recoveries_are_left_for_several_threads(
     loadings: list[DirectoryLoading], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = len(logs.batch([b"0" * 100]))
-    monkeypatch.setattr(loading, "QUICK_BYTES_MAX", 7 * one)
-    for each in loadings:
-        each.prepare()
-        assert len(each.keys) == LOGS // 2 and not each.is_clean
-        each.load_most()
-        assert [log.end_offset for log in each.loaded] == [
-            index + 3 for _, index in each.keys if index + 3 <= 7
+    batch_bytes = len(logs.batch([b"0" * 100]))
+    monkeypatch.setattr(loading, "QUICK_BYTES_MAX", 7 * batch_bytes)
+    for dir_loading in loadings:
+        dir_loading.prepare()
+        assert len(dir_loading.keys) == LOGS // 2 and not dir_loading.is_clean
+        dir_loading.load_most()
+        assert [log.end_offset for log in dir_loading.loaded] == [
+            index + 3 for _, index in dir_loading.keys if index + 3 <= 7
         ]
-        assert each.left == LOGS // 2 - len(each.loaded)
-        each.load_rest()
-        assert (each.left, len(each.loaded)) == (0, LOGS // 2)
-        each.load_rest()
-        assert len(each.loaded) == LOGS // 2, "another thread comes too late"
+        assert dir_loading.left == LOGS // 2 - len(dir_loading.loaded)
+        dir_loading.load_rest()
+        assert (dir_loading.left, len(dir_loading.loaded)) == (0, LOGS // 2)
+        dir_loading.load_rest()
+        assert len(dir_loading.loaded) == LOGS // 2, "another thread comes too late"
 
 
 def test_cleanly_closed_logs_are_loaded_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "QUICK_BYTES_MAX", 0)
     fs = MemFs()
     filled(fs, "/a").close()
-    (each,) = manager(fs, "/a").loadings(lambda topic: logs.settings())
-    each.prepare()
-    each.load_most()
-    assert (each.is_clean, each.left, len(each.loaded)) == (True, 0, LOGS)
+    (dir_loading,) = manager(fs, "/a").loadings(lambda topic: logs.settings())
+    dir_loading.prepare()
+    dir_loading.load_most()
+    assert (dir_loading.is_clean, dir_loading.left, len(dir_loading.loaded)) == (True, 0, LOGS)
 
 
 def test_a_start_that_is_given_up(loadings: list[DirectoryLoading]) -> None:
-    for each in loadings:
-        each.prepare()
-        each.cancelled = True
-        each.load_most()
-        assert not each.loaded
+    for dir_loading in loadings:
+        dir_loading.prepare()
+        dir_loading.cancelled = True
+        dir_loading.load_most()
+        assert not dir_loading.loaded
 
 
 class StoppedAt(DirectoryLoading):
@@ -137,49 +137,51 @@ def test_a_loading_cancelled_at_any_read_loses_nothing(clean: bool) -> None:
     while cancelled:
         at += 1
         fs, before = with_transactions(clean=clean)
-        each = StoppedAt(
+        dir_loading = StoppedAt(
             LogDirectory(fs, "/a"),
             Disk(fs, open_files_max=5, index_cache_bytes=1000),
             lambda topic: logs.settings(segment_bytes=600),
             0,
         )
-        each.at = at
-        for step in (each.prepare, each.load_most, each.load_rest):
+        dir_loading.at = at
+        for step in (dir_loading.prepare, dir_loading.load_most, dir_loading.load_rest):
             step()
-        assert len(each.loaded) == (not each.cancelled)
+        assert len(dir_loading.loaded) == (not dir_loading.cancelled)
         assert not fs.exists("/a/.kafka_cleanshutdown"), "what is half done is not trusted"
         fs.kill()
         again = logs.Broker(fs, "/a", log_settings=logs.settings(segment_bytes=600))
         assert content(fs, again.log()) == before, f"given up at read {at}"
-        cancelled = each.cancelled
+        cancelled = dir_loading.cancelled
     assert at > 5
 
 
 def test_a_directory_that_fails_half_way() -> None:
     fs = MemFs()
     filled(fs, "/a", "/b").close()
-    made = manager(fs, "/a", "/b")
+    log_manager = manager(fs, "/a", "/b")
     fs.faults = [Fault("pread", "/b/t-7/00000000000000000000.log")]
-    logs.load_all(made, lambda topic: logs.settings())
-    assert list(made.failed_directories) == ["/b"]
-    assert [log.directory for log in made] == [f"/a/t-{index}" for index in (0, 10, 2, 4, 6, 8)]
+    logs.load_all(log_manager, lambda topic: logs.settings())
+    assert list(log_manager.failed_directories) == ["/b"]
+    assert [log.directory for log in log_manager] == [
+        f"/a/t-{index}" for index in (0, 10, 2, 4, 6, 8)
+    ]
 
 
 def test_a_log_that_can_not_be_served_is_reported_by_its_file() -> None:
     fs = MemFs()
-    made = filled(fs, "/a")
-    log = made.get("t", 5)
+    log_manager = filled(fs, "/a")
+    log = log_manager.get("t", 5)
     assert log is not None
     log.roll(0)
     logs.fill(log, 1)
-    made.close()
+    log_manager.close()
     fs.open("/a/t-5/00000000000000000000.log").pwrite(bytes(30), 0)
     # which records are aborted can't be found out
     fs.create("/a/t-5/00000000000000000000.txnindex").pwrite(bytes(34), 0)
-    (each,) = manager(fs, "/a").loadings(lambda topic: logs.settings())
-    each.prepare()
+    (dir_loading,) = manager(fs, "/a").loadings(lambda topic: logs.settings())
+    dir_loading.prepare()
     with pytest.raises(StorageError, match="/a/t-5/00000000000000000000.log has no batch"):
-        each.load_most()
+        dir_loading.load_most()
 
 
 def test_threads_load_each_log_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,24 +189,24 @@ def test_threads_load_each_log_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     fs = OsFs()
     filled(fs, str(tmp_path / "a"), str(tmp_path / "b")).abandon()
     monkeypatch.setattr(loading, "QUICK_BYTES_MAX", 0)
-    made = manager(fs, str(tmp_path / "a"), str(tmp_path / "b"))
-    loadings = made.loadings(lambda topic: logs.settings())
-    for each in loadings:
-        each.prepare()
-        each.load_most()
-        assert each.left == LOGS // 2
-    threads = [Thread(target=each.load_rest) for each in loadings for _ in range(4)]
+    log_manager = manager(fs, str(tmp_path / "a"), str(tmp_path / "b"))
+    loadings = log_manager.loadings(lambda topic: logs.settings())
+    for dir_loading in loadings:
+        dir_loading.prepare()
+        dir_loading.load_most()
+        assert dir_loading.left == LOGS // 2
+    threads = [Thread(target=dir_loading.load_rest) for dir_loading in loadings for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    for each in loadings:
-        for _ in made.take_over(each):
+    for dir_loading in loadings:
+        for _ in log_manager.take_over(dir_loading):
             pass
-    assert sorted((log.partition, log.end_offset) for log in made) == [
+    assert sorted((log.partition, log.end_offset) for log in log_manager) == [
         (index, index + 3) for index in range(LOGS)
     ]
-    for log in made:
+    for log in log_manager:
         logs.fill(log, 2, start=log.partition + 3)
         assert len(logs.read_from(log)) == log.partition + 5
-    made.abandon()
+    log_manager.abandon()

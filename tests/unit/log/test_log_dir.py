@@ -18,9 +18,9 @@ META = MetaProperties("vPeOCWypqUOSepEvx0cbog", 3)
 
 @pytest.fixture
 def directory(fs: MemFs) -> LogDirectory:
-    made = LogDirectory(fs, "/a/b")
-    assert made.open() is None
-    return made
+    log_directory = LogDirectory(fs, "/a/b")
+    assert log_directory.open() is None
+    return log_directory
 
 
 def test_a_log_directory_is_created_and_locked(fs: MemFs, directory: LogDirectory) -> None:
@@ -132,8 +132,8 @@ def test_a_plan_goes_on_with_the_next_directory(
     other = LogDirectory(fs, "/c")
     other.open()
     plan = CheckpointPlan(fs, 1)
-    for each in (directory, other):
-        plan.add(each, {"x-checkpoint": ["t 0 7"]})
+    for log_directory in (directory, other):
+        plan.add(log_directory, {"x-checkpoint": ["t 0 7"]})
     fs.faults = [Fault(op, "/a/b/x-checkpoint.1.tmp", error=errno.ENOSPC)]
     plan.run()
     assert list(plan.failures) == ["/a/b"]

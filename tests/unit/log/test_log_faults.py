@@ -78,8 +78,10 @@ class LogUnderFaults(LogThatMoves):
 
     def write(self, batch: Batch, *, codec: str = "none") -> None:
         written = [
-            batches.Written(one.key, one.value, time_ms=one.timestamp - batches.BASE_TIMESTAMP_MS)
-            for one in batch.records
+            batches.Written(
+                record.key, record.value, time_ms=record.timestamp - batches.BASE_TIMESTAMP_MS
+            )
+            for record in batch.records
         ]
         first = batch.sequence - len(written) + 1 if batch.producer >= 0 else -1
         epoch = 0 if batch.producer >= 0 else -1
@@ -187,8 +189,8 @@ class LogUnderFaults(LogThatMoves):
             self.write_back()  # else a power failure much later may undo what it did
         else:
             self.history.cut(offset)
-            for one in gone:
-                del self.seen[one]
+            for o in gone:
+                del self.seen[o]
             self.durable = min(self.durable, offset)
             self.is_loaded = True  # what is known of producers is as after a start
             self.look()
@@ -245,8 +247,8 @@ class LogUnderFaults(LogThatMoves):
         if self.attempt(work, loses=[*loses, self.history.end]):
             start = self.log.start_offset
             assert start <= self.watermark
-            self.gone |= {o: one for o, one in self.seen.items() if o < start}
-            self.seen = {o: one for o, one in self.seen.items() if o >= start}
+            self.gone |= {o: record for o, record in self.seen.items() if o < start}
+            self.seen = {o: record for o, record in self.seen.items() if o >= start}
             self.look()
 
     @rule(data=st.data())
@@ -299,11 +301,11 @@ class LogUnderFaults(LogThatMoves):
         before = [self.seen[offset] for offset in sorted(self.seen)]
         swapping = False
 
-        def on_message(news: Progress | Replacement) -> None:
+        def on_message(message: Progress | Replacement) -> None:
             nonlocal swapping
-            if isinstance(news, Replacement):
+            if isinstance(message, Replacement):
                 swapping = True
-                assert log.compaction.replace(log.settings, news, serial)
+                assert log.compaction.replace(log.settings, message, serial)
                 swapping = False
 
         def work() -> None:
@@ -323,24 +325,28 @@ class LogUnderFaults(LogThatMoves):
 
         aborted = self.history.aborted_records()
         last = {
-            one.key: one.offset
-            for one in before
-            if one.offset < order.end_offset
-            and one.offset not in aborted
-            and one.offset >= order.first_dirty
+            record.key: record.offset
+            for record in before
+            if record.offset < order.end_offset
+            and record.offset not in aborted
+            and record.offset >= order.first_dirty
         }
         loses = [
-            one.offset
-            for one in before
-            if one.offset < order.end_offset
-            and (one.value is None or one.offset in aborted or last.get(one.key, -1) > one.offset)
+            record.offset
+            for record in before
+            if record.offset < order.end_offset
+            and (
+                record.value is None
+                or record.offset in aborted
+                or last.get(record.key, -1) > record.offset
+            )
         ]
         self.dense_from = max(self.dense_from, order.end_offset)
         if self.attempt(work, loses=[*loses, self.history.end]):
             after = by_offset(compaction.read_all(self.log))
-            needed = {o: one for o, one in self.seen.items() if o not in loses}
+            needed = {o: record for o, record in self.seen.items() if o not in loses}
             Expected(needed, together(self.seen), self.history.end).check(list(after.values()))
-            self.gone |= {o: one for o, one in self.seen.items() if o not in after}
+            self.gone |= {o: record for o, record in self.seen.items() if o not in after}
             self.seen = after
             self.look_at_producers()
 
@@ -357,13 +363,13 @@ class LogUnderFaults(LogThatMoves):
         offset = data.draw(st.integers(start, max(start, end)))
         upto = data.draw(st.sampled_from(self.history.bounds()))
         found = self.log.read(offset, max_bytes, upto=upto, at_least_one=True)
-        wanted = [o for o in self.seen if offset <= o < upto]
+        expected = [o for o in self.seen if offset <= o < upto]
         if found is None:
             return
         records = compaction.records_of(logs.bytes_of(found))
-        first = next((one for one in records if one.offset >= offset), None)
+        first = next((record for record in records if record.offset >= offset), None)
         if first is not None:
-            assert first == self.seen[min(wanted)]
+            assert first == self.seen[min(expected)]
 
     @rule(isolated_from=st.integers(0, 30))
     def read_committed(self, isolated_from: int) -> None:
@@ -389,12 +395,22 @@ class LogUnderFaults(LogThatMoves):
             return
         end = compaction.end_of(logs.bytes_of(found))
         reported = {
-            (t.producer_id, t.first_offset)
-            for t in self.log.aborted_transactions(offset, found).found
+            (transaction.producer_id, transaction.first_offset)
+            for transaction in self.log.aborted_transactions(offset, found).found
         }
-        aborted = [t for t in history.ended_transactions() if t.kind == ABORT]
-        after = {(t.producer, t.first) for t in aborted if t.marker >= offset}
-        within = {(t.producer, t.first) for t in aborted if t.marker >= offset and t.first < end}
+        aborted = [
+            transaction for transaction in history.ended_transactions() if transaction.kind == ABORT
+        ]
+        after = {
+            (transaction.producer, transaction.first)
+            for transaction in aborted
+            if transaction.marker >= offset
+        }
+        within = {
+            (transaction.producer, transaction.first)
+            for transaction in aborted
+            if transaction.marker >= offset and transaction.first < end
+        }
         assert within <= reported <= after, "a reader passes over those that come later"
 
     @rule(data=st.data())
@@ -414,7 +430,10 @@ class LogUnderFaults(LogThatMoves):
             broker = logs.Broker(fs, log_settings=self.settings)
         except StorageError:
             return
-        values = {(one.key, one.value, one.timestamp) for one in self.history.records().values()}
+        values = {
+            (record.key, record.value, record.timestamp)
+            for record in self.history.records().values()
+        }
         log = broker.log()
         offset = log.start_offset
         while offset < log.end_offset:
@@ -424,8 +443,8 @@ class LogUnderFaults(LogThatMoves):
                 if part is None:
                     break
                 data_read = logs.bytes_of(part)
-                for one in compaction.records_of(data_read):
-                    assert (one.key, one.value, one.timestamp) in values, one
+                for record in compaction.records_of(data_read):
+                    assert (record.key, record.value, record.timestamp) in values, record
                 following = max(following, compaction.end_of(data_read))
             except (CorruptLogError, AssertionError, ValueError) as error:
                 if isinstance(error, AssertionError) and error.args and "Keyed" in str(error):

@@ -243,14 +243,14 @@ class LogModel(RuleBasedStateMachine):
         end = self.end()
         offset = data.draw(st.integers(0, end))
         upto = data.draw(st.sampled_from([end] + [batch[0].offset for batch in self.batches]))
-        wanted = [record for record in self.records() if offset <= record.offset < upto]
-        assert logs.read_from(self.log, offset, upto=upto, max_bytes=max_bytes) == wanted
+        expected = [record for record in self.records() if offset <= record.offset < upto]
+        assert logs.read_from(self.log, offset, upto=upto, max_bytes=max_bytes) == expected
 
     @rule(delta_ms=st.integers(-300, 300))
     def find_time(self, delta_ms: int) -> None:
-        wanted = self.clock + delta_ms
-        first = next((batch for batch in self.batches if batch[0].timestamp >= wanted), None)
-        found = self.log.batch_for_timestamp(wanted)
+        target = self.clock + delta_ms
+        first = next((batch for batch in self.batches if batch[0].timestamp >= target), None)
+        found = self.log.batch_for_timestamp(target)
         assert (found is None) == (first is None)
         if found is not None:
             assert logs.parse(logs.bytes_of(found)) == first

@@ -29,10 +29,10 @@ def manager(fs: FileSystem, *directories: str) -> LogManager:
 
 
 def start(fs: FileSystem, *directories: str) -> LogManager:
-    made = manager(fs, *directories)
-    made.open()
-    logs.load_all(made, lambda topic: logs.settings())
-    return made
+    log_manager = manager(fs, *directories)
+    log_manager.open()
+    logs.load_all(log_manager, lambda topic: logs.settings())
+    return log_manager
 
 
 # --- directories
@@ -76,9 +76,9 @@ def test_broken_meta_properties_are_reported(fs: MemFs) -> None:
 
 
 def test_a_directory_survives_a_power_failure_with_what_was_flushed(fs: MemFs) -> None:
-    made = manager(fs, "/new/data")
-    made.open()
-    made.claim(META)
+    log_manager = manager(fs, "/new/data")
+    log_manager.open()
+    log_manager.claim(META)
     fs.crash()
     assert manager(fs, "/new/data").open() == META
 
@@ -119,10 +119,10 @@ def test_create_and_get(broker: Broker, fs: MemFs) -> None:
 
 
 def test_the_settings_are_those_of_the_topic(fs: MemFs) -> None:
-    made = start(fs, "/a")
-    made.create("small", 0, TOPIC_ID, logs.settings())
-    made.create("large", 0, TOPIC_ID, logs.settings())
-    made.close()
+    log_manager = start(fs, "/a")
+    log_manager.create("small", 0, TOPIC_ID, logs.settings())
+    log_manager.create("large", 0, TOPIC_ID, logs.settings())
+    log_manager.close()
     again = manager(fs, "/a")
     again.open()
     logs.load_all(
@@ -136,34 +136,40 @@ def test_the_settings_are_those_of_the_topic(fs: MemFs) -> None:
 
 
 def test_a_new_log_is_placed_in_the_directory_with_the_fewest_logs(fs: MemFs) -> None:
-    made = start(fs, "/a", "/b")
+    log_manager = start(fs, "/a", "/b")
     for partition in range(5):
-        made.create("t", partition, TOPIC_ID, logs.settings())
-    assert [log.directory for log in made] == ["/a/t-0", "/b/t-1", "/a/t-2", "/b/t-3", "/a/t-4"]
-    made.delete("t", 0)
-    made.delete("t", 2)
-    assert made.create("t", 9, TOPIC_ID, logs.settings()).directory == "/a/t-9"
-    made.close()
+        log_manager.create("t", partition, TOPIC_ID, logs.settings())
+    assert [log.directory for log in log_manager] == [
+        "/a/t-0",
+        "/b/t-1",
+        "/a/t-2",
+        "/b/t-3",
+        "/a/t-4",
+    ]
+    log_manager.delete("t", 0)
+    log_manager.delete("t", 2)
+    assert log_manager.create("t", 9, TOPIC_ID, logs.settings()).directory == "/a/t-9"
+    log_manager.close()
     again = start(fs, "/b", "/a")
     found = {log.partition: log.directory for log in again}
     assert found == {1: "/b/t-1", 3: "/b/t-3", 4: "/a/t-4", 9: "/a/t-9"}
 
 
 def test_logs_by_directory(fs: MemFs) -> None:
-    made = start(fs, "/a", "/b", "/c")
-    assert made.by_directory() == {"/a": [], "/b": [], "/c": []}
-    one = made.create("t", 0, TOPIC_ID, logs.settings())
-    two = made.create("t", 1, TOPIC_ID, logs.settings())
-    assert made.by_directory() == {"/a": [one], "/b": [two], "/c": []}
-    made.delete("t", 0)
-    assert made.fail("/b", OSError(errno.EIO, "broken")) == [two]
-    assert made.by_directory() == {"/a": [], "/c": []}
+    log_manager = start(fs, "/a", "/b", "/c")
+    assert log_manager.by_directory() == {"/a": [], "/b": [], "/c": []}
+    first = log_manager.create("t", 0, TOPIC_ID, logs.settings())
+    second = log_manager.create("t", 1, TOPIC_ID, logs.settings())
+    assert log_manager.by_directory() == {"/a": [first], "/b": [second], "/c": []}
+    log_manager.delete("t", 0)
+    assert log_manager.fail("/b", OSError(errno.EIO, "broken")) == [second]
+    assert log_manager.by_directory() == {"/a": [], "/c": []}
 
 
 def test_absolute_paths_and_volumes_of_directories(fs: MemFs) -> None:
-    made = start(fs, "a")
-    assert made.absolute("a") == "/a"
-    assert made.volume("a") == fs.volume("/a")
+    log_manager = start(fs, "a")
+    assert log_manager.absolute("a") == "/a"
+    assert log_manager.volume("a") == fs.volume("/a")
 
 
 def test_a_failed_creation_leaves_no_files(broker: Broker, fs: MemFs) -> None:
@@ -270,20 +276,22 @@ BROKEN = OSError(errno.EIO, "broken")
 
 
 def test_a_failed_directory_is_used_no_more(fs: MemFs) -> None:
-    made = start(fs, "/a", "/b")
-    kept, lost = [made.create("t", index, TOPIC_ID, logs.settings()) for index in range(2)]
+    log_manager = start(fs, "/a", "/b")
+    kept, lost = [log_manager.create("t", index, TOPIC_ID, logs.settings()) for index in range(2)]
     for log in (kept, lost):
         logs.fill(log, 3)
-    assert made.fail("/b", BROKEN) == [lost]
-    assert made.fail("/b", OSError("again")) == []
+    assert log_manager.fail("/b", BROKEN) == [lost]
+    assert log_manager.fail("/b", OSError("again")) == []
     lost.release()
-    assert made.failed_directories == {"/b": BROKEN}
-    assert (made.directories, made.online_directories) == (["/a", "/b"], ["/a"])
-    assert made.get("t", 0) is kept and made.get("t", 1) is None
+    assert log_manager.failed_directories == {"/b": BROKEN}
+    assert (log_manager.directories, log_manager.online_directories) == (["/a", "/b"], ["/a"])
+    assert log_manager.get("t", 0) is kept and log_manager.get("t", 1) is None
     for index in range(2, 5):
-        assert made.create("t", index, TOPIC_ID, logs.settings()).directory == f"/a/t-{index}"
-    made.checkpoint({}).run()
-    made.close()
+        assert (
+            log_manager.create("t", index, TOPIC_ID, logs.settings()).directory == f"/a/t-{index}"
+        )
+    log_manager.checkpoint({}).run()
+    log_manager.close()
     assert fs.exists("/a/.kafka_cleanshutdown")
     assert not fs.exists("/b/.kafka_cleanshutdown")
     assert not fs.exists("/b/recovery-point-offset-checkpoint"), "nothing is written there"
@@ -309,11 +317,11 @@ def test_a_failed_directory_is_used_no_more(fs: MemFs) -> None:
     ids=lambda fault: f"{fault.op} {fault.suffix}",
 )
 def test_a_directory_that_fails_at_the_start(fs: MemFs, fault: Fault) -> None:
-    made = start(fs, "/a", "/b")
-    made.claim(META)
+    log_manager = start(fs, "/a", "/b")
+    log_manager.claim(META)
     for index in range(3):
-        logs.fill(made.create("t", index, TOPIC_ID, logs.settings()), 3)
-    made.close()
+        logs.fill(log_manager.create("t", index, TOPIC_ID, logs.settings()), 3)
+    log_manager.close()
     if fault.op == "make_dir":
         fs.remove_tree("/b")
     fs.faults = [fault]
@@ -330,19 +338,19 @@ def test_without_any_directory_there_is_no_broker(fs: MemFs) -> None:
     fs.faults = [Fault("lock", ".lock", error=errno.EROFS, times=2)]
     with pytest.raises(StorageError, match="none of the log directories can be used: /a: .*; /b:"):
         manager(fs, "/a", "/b").open()
-    made = manager(fs, "/a")
-    made.open()
+    log_manager = manager(fs, "/a")
+    log_manager.open()
     fs.faults = [Fault("list_dir", "/a", error=errno.EIO)]
     with pytest.raises(StorageError, match="none of the log directories can be used: /a"):
-        logs.load_all(made, lambda topic: logs.settings())
+        logs.load_all(log_manager, lambda topic: logs.settings())
 
 
 def test_a_failing_checkpoint_is_reported_by_directory(fs: MemFs) -> None:
-    made = start(fs, "/a", "/b")
+    log_manager = start(fs, "/a", "/b")
     for index in range(2):
-        made.create("t", index, TOPIC_ID, logs.settings())
+        log_manager.create("t", index, TOPIC_ID, logs.settings())
     fs.faults = [Fault("create", ".1.tmp", error=errno.ENOSPC)]
-    plan = made.checkpoint({("t", 0): 0, ("t", 1): 0})
+    plan = log_manager.checkpoint({("t", 0): 0, ("t", 1): 0})
     plan.run()
     assert [(path, error.errno) for path, error in plan.failures.items()] == [("/a", errno.ENOSPC)]
     assert fs.read_bytes("/b/replication-offset-checkpoint") == b"0\n1\nt 1 0\n"
@@ -350,16 +358,16 @@ def test_a_failing_checkpoint_is_reported_by_directory(fs: MemFs) -> None:
 
 
 def test_the_next_directory(fs: MemFs) -> None:
-    made = start(fs, "/a", "/b")
-    assert made.next_directory() == "/a"
-    made.create("t", 0, TOPIC_ID, logs.settings())
-    assert made.next_directory() == "/b"
-    made.fail("/b", BROKEN)
-    assert made.next_directory() == "/a"
-    made.fail("/a", BROKEN)
-    assert made.next_directory() is None
+    log_manager = start(fs, "/a", "/b")
+    assert log_manager.next_directory() == "/a"
+    log_manager.create("t", 0, TOPIC_ID, logs.settings())
+    assert log_manager.next_directory() == "/b"
+    log_manager.fail("/b", BROKEN)
+    assert log_manager.next_directory() == "/a"
+    log_manager.fail("/a", BROKEN)
+    assert log_manager.next_directory() is None
     with pytest.raises(StorageError, match="none of the log directories"):
-        made.create("t", 1, TOPIC_ID, logs.settings())
+        log_manager.create("t", 1, TOPIC_ID, logs.settings())
 
 
 def test_paths_that_can_not_be_removed_are_logged_and_left(
@@ -396,10 +404,10 @@ def test_checkpoints(fs: MemFs) -> None:
 
 
 def test_checkpoints_are_written_per_directory(fs: MemFs) -> None:
-    made = start(fs, "/a", "/b")
+    log_manager = start(fs, "/a", "/b")
     for partition in range(2):
-        made.create("t", partition, TOPIC_ID, logs.settings())
-    made.checkpoint({("t", 0): 0, ("t", 1): 0}).run()
+        log_manager.create("t", partition, TOPIC_ID, logs.settings())
+    log_manager.checkpoint({("t", 0): 0, ("t", 1): 0}).run()
     for directory, partition in (("/a", 0), ("/b", 1)):
         for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
             assert fs.read_bytes(f"{directory}/{name}") == b"0\n1\nt %d 0\n" % partition
@@ -478,17 +486,17 @@ def test_a_stop_that_fails_leaves_no_marker(
 
 def test_many_logs_share_few_open_files(tmp_path: Path) -> None:
     fs, directory = OsFs(), str(tmp_path)
-    made = LogManager(
+    log_manager = LogManager(
         fs, [directory], clock=VirtualClock(), random=random.Random(0), open_files_max=5
     )
-    made.open()
+    log_manager.open()
     before = len(os.listdir("/proc/self/fd"))
-    logs.load_all(made, lambda topic: logs.settings())
+    logs.load_all(log_manager, lambda topic: logs.settings())
     for partition in range(40):
-        logs.fill(made.create("t", partition, TOPIC_ID, logs.settings()), 2)
-    for log in made:
+        logs.fill(log_manager.create("t", partition, TOPIC_ID, logs.settings()), 2)
+    for log in log_manager:
         logs.fill(log, 2, start=2)
         assert len(logs.read_from(log)) == 4
     assert len(os.listdir("/proc/self/fd")) - before <= 5
-    made.close()
+    log_manager.close()
     assert [log.end_offset for log in start(fs, directory)] == [4] * 40

@@ -83,13 +83,15 @@ class Story:
     def aborted(self) -> list[AbortedTxn]:
         """The aborted transactions, with the last stable offset right after their markers."""
         found: list[AbortedTxn] = []
-        for one in self.written.ended_transactions():
-            if one.kind == ABORT:
+        for transaction in self.written.ended_transactions():
+            if transaction.kind == ABORT:
                 before = History(
-                    [batch for batch in self.written.batches if batch.last <= one.marker]
+                    [batch for batch in self.written.batches if batch.last <= transaction.marker]
                 )
-                stable = before.stable(one.marker + 1)
-                found.append(AbortedTxn(one.producer, one.first, one.marker, stable))
+                stable = before.stable(transaction.marker + 1)
+                found.append(
+                    AbortedTxn(transaction.producer, transaction.first, transaction.marker, stable)
+                )
         return found
 
     def check(self) -> None:
@@ -105,10 +107,12 @@ class Story:
             upper = logs.parse(logs.bytes_of(found))[-1].offset + 1
             reported, upto = log.aborted_transactions(offset, found)
             assert upto is None
-            concerned = [one for one in aborted if one.last_offset >= offset]
-            assert [one for one in reported if one.first_offset < upper] == [
-                one for one in concerned if one.first_offset < upper
+            concerned = [
+                transaction for transaction in aborted if transaction.last_offset >= offset
             ]
+            assert [
+                transaction for transaction in reported if transaction.first_offset < upper
+            ] == [transaction for transaction in concerned if transaction.first_offset < upper]
             assert set(reported) <= set(concerned)
         for entry in log.producers:
             assert entry.txn_first_offset == opened.get(entry.producer_id, -1)

@@ -34,7 +34,7 @@ def test_keys_and_values_are_those_that_kafka_python_finds(records: list[NewReco
     keys: list[bytes] = []
     values: list[bytes | None] = []
     end, keyless = add_pairs(batch, HEADER_BYTES, len(records), keys, values)
-    judged = [(one.key, one.value) for one in batches.read(batch)]
+    judged = [(record.key, record.value) for record in batches.read(batch)]
     assert list(zip(keys, values, strict=True)) == [
         (key, value) for key, value in judged if key is not None
     ]

@@ -46,8 +46,8 @@ def test_offset_and_epoch_are_stamped_into_the_producers_bytes(log: PartitionLog
     stored = logs.bytes_of(found)
     assert stored == bytes(data)
     assert stored[8:12] + stored[16:] == sent[8:12] + sent[16:]
-    [one] = [batch for batch in iter(MemoryRecords(stored).next_batch, None)]
-    assert (one.base_offset, one.leader_epoch) == (1, 7)
+    [batch] = [batch for batch in iter(MemoryRecords(stored).next_batch, None)]
+    assert (batch.base_offset, batch.leader_epoch) == (1, 7)
 
 
 @pytest.mark.parametrize("compression", [0, 1, 2, 3, 4])
@@ -62,8 +62,8 @@ def test_a_segment_is_never_larger_than_it_may_be(fs: MemFs) -> None:
     logs.fill(log, 50)
     sizes = [fs.size(path) for path in logs.files(fs, log)]
     assert log.segment_count == len(sizes) > 3
-    one = len(logs.batch([bytes(100)]))
-    assert all(2000 - one < size <= 2000 for size in sizes[:-1])
+    batch_bytes = len(logs.batch([bytes(100)]))
+    assert all(2000 - batch_bytes < size <= 2000 for size in sizes[:-1])
     assert len(logs.read_from(log)) == 50
 
 
@@ -118,8 +118,8 @@ def test_a_roll_that_fails_is_tried_again(fs: MemFs, op: str, suffix: str) -> No
         logs.fill(log, 1, start=before)
     fs.faults = []
     logs.fill(log, 20, start=before + 1)
-    wanted = [b"%0100d" % number for number in range(before + 21)]
-    assert [read.value for read in logs.read_from(log)] == wanted
+    expected = [b"%0100d" % number for number in range(before + 21)]
+    assert [read.value for read in logs.read_from(log)] == expected
 
 
 @pytest.mark.parametrize("how", ["roll", "restart", "flush"])
@@ -149,12 +149,12 @@ def test_the_rest_of_a_failed_write_is_truncated(fs: MemFs, broker: Broker, how:
 def test_the_first_batch_is_returned_whole_or_not_at_all(log: PartitionLog) -> None:
     for _ in range(3):
         logs.append(log, logs.batch([bytes(5000)]))
-    one = log.size_bytes // 3
-    for max_bytes in (0, 1, 61, one - 1):
+    batch_bytes = log.size_bytes // 3
+    for max_bytes in (0, 1, 61, batch_bytes - 1):
         assert log.read(1, max_bytes, upto=3, at_least_one=False) is None
         found = log.read(1, max_bytes, upto=3, at_least_one=True)
         assert found is not None
-        assert (found.position, found.length, found.base_offset) == (one, one, 1)
+        assert (found.position, found.length, found.base_offset) == (batch_bytes, batch_bytes, 1)
 
 
 @settings(max_examples=60)
@@ -185,13 +185,17 @@ def test_a_read_ends_before_an_indexed_batch(log: PartitionLog) -> None:
     """No part of a batch is sent for nothing, and the next read finds its place at once."""
     for _ in range(50):
         logs.append(log, logs.batch([bytes(5000)]))
-    one = log.size_bytes // 50
+    batch_bytes = log.size_bytes // 50
     offset = 0
     while offset < 50:
         found = log.read(offset, 30_000, upto=50, at_least_one=True)
         assert found is not None
-        assert found.length % one == 0 and found.length > 30_000 - 2 * one or offset > 44
-        offset += found.length // one
+        assert (
+            found.length % batch_bytes == 0
+            and found.length > 30_000 - 2 * batch_bytes
+            or offset > 44
+        )
+        offset += found.length // batch_bytes
 
 
 def test_reading_while_writing(log: PartitionLog) -> None:
@@ -234,9 +238,9 @@ def test_by_timestamp(fs: MemFs) -> None:
     for timestamp in times:
         logs.append(log, logs.batch([bytes(100)], timestamps=timestamp))
     assert log.segment_count > 2
-    for wanted in range(0, 210, 5):
-        number = next((n for n, time in enumerate(times) if time >= wanted), None)
-        found = log.batch_for_timestamp(wanted)
+    for target in range(0, 210, 5):
+        number = next((n for n, time in enumerate(times) if time >= target), None)
+        found = log.batch_for_timestamp(target)
         assert (None if found is None else found.base_offset) == number
     later = log.batch_for_timestamp(90, from_offset=5)
     assert later is not None and later.base_offset == 6

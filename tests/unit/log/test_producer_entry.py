@@ -19,10 +19,10 @@ NONE = -1
 
 
 def entry(**values: object) -> ProducerEntry:
-    made = ProducerEntry(9)
+    producer_entry = ProducerEntry(9)
     for name, value in values.items():
-        setattr(made, name, value)
-    return made
+        setattr(producer_entry, name, value)
+    return producer_entry
 
 
 def test_a_new_producer_entry_is_empty() -> None:
@@ -32,10 +32,10 @@ def test_a_new_producer_entry_is_empty() -> None:
 
 
 def test_the_newest_batch_is_kept() -> None:
-    made = entry(epoch=3, last_timestamp=70, coordinator_epoch=4, txn_first_offset=12)
-    made.keep(AppendedBatch(0, 4, 14, 4, 60))
-    made.keep(AppendedBatch(5, 6, 16, 1, 70))
-    data = encode_entry(made)
+    producer_entry = entry(epoch=3, last_timestamp=70, coordinator_epoch=4, txn_first_offset=12)
+    producer_entry.keep(AppendedBatch(0, 4, 14, 4, 60))
+    producer_entry.keep(AppendedBatch(5, 6, 16, 1, 70))
+    data = encode_entry(producer_entry)
     assert data == struct.pack(">qhiqiqiq", 9, 3, 6, 16, 1, 70, 4, 12)
     again = decode_entry(*ENTRY.unpack(data))
     assert list(again.batches) == [AppendedBatch(5, 6, 16, 1, 70)]
@@ -50,10 +50,10 @@ def test_sequences_begin_again_at_the_highest() -> None:
 
 
 def test_the_last_five_batches_are_kept() -> None:
-    made = ProducerEntry(9)
-    for one in range(BATCHES_KEPT + 1):
-        made.keep(AppendedBatch(one, one, one, 0, 0))
-    assert [batch.last_offset for batch in made.batches] == [1, 2, 3, 4, 5]
+    producer_entry = ProducerEntry(9)
+    for number in range(BATCHES_KEPT + 1):
+        producer_entry.keep(AppendedBatch(number, number, number, 0, 0))
+    assert [batch.last_offset for batch in producer_entry.batches] == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize(
@@ -64,9 +64,9 @@ def test_a_transaction_is_of_one_epoch(first_offset: int, epoch: int, expected: 
 
 
 def test_another_epoch_restarts_the_sequence() -> None:
-    made = entry(epoch=3, last_sequence=6)
-    made.keep(AppendedBatch(5, 6, 16, 1, 70))
-    made.enter_epoch(3)
-    assert made.last_sequence == 6 and made.batches
-    made.enter_epoch(4)
-    assert made.last_sequence == NONE and not made.batches
+    producer_entry = entry(epoch=3, last_sequence=6)
+    producer_entry.keep(AppendedBatch(5, 6, 16, 1, 70))
+    producer_entry.enter_epoch(3)
+    assert producer_entry.last_sequence == 6 and producer_entry.batches
+    producer_entry.enter_epoch(4)
+    assert producer_entry.last_sequence == NONE and not producer_entry.batches

@@ -72,7 +72,7 @@ def test_a_roll_begins_a_snapshot_and_others_go_on_with_it(log: PartitionLog, fs
     path = f"{log.directory}/{2 * PRODUCERS:020d}.snapshot"
     for _ in loaded.load(fs.open(path), path):
         pass
-    assert {one.producer_id: one.last_sequence for one in loaded} == dict.fromkeys(
+    assert {entry.producer_id: entry.last_sequence for entry in loaded} == dict.fromkeys(
         range(PRODUCERS), 1
     ), "as it was at the roll"
 
@@ -262,7 +262,9 @@ def test_the_first_step_truncates_and_the_others_rebuild(log: PartitionLog) -> N
     for _ in steps:
         more += 1
     assert more >= PRODUCERS // PER_STEP + end // 4
-    assert known(log) == {one: 1 if one < PRODUCERS - 5 else 0 for one in range(PRODUCERS)}
+    assert known(log) == {
+        producer_id: 1 if producer_id < PRODUCERS - 5 else 0 for producer_id in range(PRODUCERS)
+    }
     write(log, PRODUCERS - 1, 1)
     assert log.end_offset == end + 1
 
@@ -321,7 +323,9 @@ def test_an_abandoned_truncation_is_completed_by_the_next(log: PartitionLog) -> 
     steps = begin_truncation(log, 30)
     next(steps)
     logs.truncate(log, 35)
-    assert known(log) == {one: 1 if one < 10 else 0 for one in range(PRODUCERS)}
+    assert known(log) == {
+        producer_id: 1 if producer_id < 10 else 0 for producer_id in range(PRODUCERS)
+    }
     write(log, 10, 1)
 
 
@@ -342,7 +346,9 @@ def test_of_two_concurrent_truncations_the_later_sets_the_state(
         pass
     for _ in later:
         pass
-    last = {one: 1 if one < end - PRODUCERS else 0 for one in range(PRODUCERS)}
+    last = {
+        producer_id: 1 if producer_id < end - PRODUCERS else 0 for producer_id in range(PRODUCERS)
+    }
     assert known(log) == last
     write(log, PRODUCERS - 1, 1)
     assert known(log) == last | {PRODUCERS - 1: 1}
@@ -366,7 +372,9 @@ def test_a_shutdown_during_a_truncation_completes_it(
     for _ in range(steps):
         next(cutting)
     broker.restart()
-    assert known(broker.log()) == {one: 1 if one < 10 else 0 for one in range(PRODUCERS)}
+    assert known(broker.log()) == {
+        producer_id: 1 if producer_id < 10 else 0 for producer_id in range(PRODUCERS)
+    }
 
 
 @pytest.mark.parametrize("with_snapshot", [True, False])
@@ -393,7 +401,9 @@ def test_killed_at_any_moment_of_a_truncation(with_snapshot: bool) -> None:
         again = broker.log()
         assert 30 <= again.end_offset <= 2 * PRODUCERS
         last = again.end_offset - PRODUCERS
-        assert known(again) == {one: 1 if one < last else 0 for one in range(PRODUCERS)}
+        assert known(again) == {
+            producer_id: 1 if producer_id < last else 0 for producer_id in range(PRODUCERS)
+        }
         if not died:
             break
     assert dies_after > 2

@@ -96,48 +96,48 @@ def test_a_snapshot_in_pieces_is_of_the_moment_when_it_was_begun(data: st.DataOb
 
     def act() -> None:
         nonlocal offset
-        one = data.draw(producers)
+        producer_id = data.draw(producers)
         offset += 1
         kind = data.draw(st.sampled_from(["write", "write", "transaction", "end", "look"]))
-        for each in (states, twin):
+        for instance in (states, twin):
             if kind == "end":
-                marker = marker_of(producer_id=one)
-                each.check_marker(marker, COMMIT)
-                each.end(marker, COMMIT, offset)
+                marker = marker_of(producer_id=producer_id)
+                instance.check_marker(marker, COMMIT)
+                instance.end(marker, COMMIT, offset)
             elif kind == "look":
-                assert (each.get(one) is None) == (twin.get(one) is None)
+                assert (instance.get(producer_id) is None) == (twin.get(producer_id) is None)
             else:
-                batch = header(sequences.get(one, 0), producer_id=one)
+                batch = header(sequences.get(producer_id, 0), producer_id=producer_id)
                 if kind == "transaction":
                     batch = batch._replace(attributes=TRANSACTIONAL)
-                each.update(batch, offset)
+                instance.update(batch, offset)
         if kind in ("write", "transaction"):
-            sequences[one] = sequences.get(one, 0) + 1
+            sequences[producer_id] = sequences.get(producer_id, 0) + 1
 
-    for each in (states, twin):
-        each.update(header(0, producer_id=100), 0)
+    for instance in (states, twin):
+        instance.update(header(0, producer_id=100), 0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(producer_state, "ENTRIES_PER_STEP", data.draw(st.integers(1, 4)))
         for _ in range(2):
             for _ in range(data.draw(st.integers(0, 12))):
                 act()
-            wanted = fields(twin.encode()[10:])
+            expected = fields(twin.encode()[10:])
             states.freeze()
-            made = b""
+            frozen = b""
             is_to_end = data.draw(st.booleans())
             pieces = enough if is_to_end else data.draw(st.integers(0, 4))
-            while len(made) < 46 * len(wanted) and pieces:
+            while len(frozen) < 46 * len(expected) and pieces:
                 pieces -= 1
-                made += states.frozen()
+                frozen += states.frozen()
                 for _ in range(data.draw(st.integers(0, 4))):
                     act()
                 assert len(states) == len(twin)
                 assert fields(states.encode()[10:]) == fields(twin.encode()[10:])
-            assert fields(made) == wanted or (not pieces and not is_to_end)
+            assert fields(frozen) == expected or (not pieces and not is_to_end)
             states.thaw()
             assert fields(states.encode()[10:]) == fields(twin.encode()[10:])
-    for one in (*range(1, 9), 100):
-        found, same = states.get(one), twin.get(one)
+    for producer_id in (*range(1, 9), 100):
+        found, same = states.get(producer_id), twin.get(producer_id)
         assert (found and list(found.batches)) == (same and list(same.batches))
     assert states.oldest_transaction_ms == twin.oldest_transaction_ms
 
@@ -181,7 +181,7 @@ def test_no_producer_expires_while_a_snapshot_is_written() -> None:
 
 def test_all_producers_are_removed_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(producer_state, "ENTRIES_PER_STEP", 2)
-    states = written(*(header(0, producer_id=one) for one in range(5)))
+    states = written(*(header(0, producer_id=producer_id) for producer_id in range(5)))
     assert [len(states) for _ in states.clear_in_steps()] == [3, 1, 0]
 
 
@@ -219,17 +219,17 @@ def test_iteration_during_changes_of_producers(
         if next(expiry, None) is None:
             before = now - chance.randrange(100, 400)
             expiry = states.expire(before)
-        gone = {one for one in model if states.get(one) is None}
-        assert all(model[one] <= before for one in gone)
-        for one in gone:
-            del model[one]
+        gone = {producer_id for producer_id in model if states.get(producer_id) is None}
+        assert all(model[producer_id] <= before for producer_id in gone)
+        for producer_id in gone:
+            del model[producer_id]
             for _, present, _ in looks:
-                present.discard(one)
+                present.discard(producer_id)
         assert sorted(entry.producer_id for entry in states) == sorted(model)
         assert len(states) == len(model)
-        for look in [one for one in looks if chance.random() < 0.02]:
+        for look in [look for look in looks if chance.random() < 0.02]:
             parts, present, reported = look
             reported += [entry.producer_id for part in parts for entry in part]
             assert present <= set(reported)
-            assert all(reported.count(one) == 1 for one in present)
+            assert all(reported.count(producer_id) == 1 for producer_id in present)
             looks.remove(look)

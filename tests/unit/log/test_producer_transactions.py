@@ -70,8 +70,8 @@ def test_markers_have_a_newer_epoch_unless_they_are_retries(
     try:
         states.check_marker(marker_of(epoch), COMMIT, 2)
         found = None
-    except ApiError as refusal:
-        found = refusal.code
+    except ApiError as error:
+        found = error.code
     assert found == code
 
 

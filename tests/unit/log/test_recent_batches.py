@@ -201,7 +201,9 @@ def test_no_more_is_read_than_the_limits_allow(fs: MemFs, monkeypatch: pytest.Mo
     sizes = read_bytes(monkeypatch)
     broker.restart()
     assert sum(sizes[:-1]) < 50_000 <= sum(sizes)
-    states = {one.producer_id: len(one.batches) for one in broker.log().producer_manager.states}
+    states = {
+        entry.producer_id: len(entry.batches) for entry in broker.log().producer_manager.states
+    }
     assert states == {7: 1, 8: KEPT}
 
 

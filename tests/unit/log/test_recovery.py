@@ -122,7 +122,7 @@ def test_a_log_is_served_though_flushed_records_are_damaged_that_others_are_rebu
     log = broker.log()
     assert log.end_offset == 80
     assert logs.read_from(log, 40) == records[40:]
-    assert any(f"{path} has no batch at byte" in one.getMessage() for one in caplog.records)
+    assert any(f"{path} has no batch at byte" in entry.getMessage() for entry in caplog.records)
     (producer,) = log.producers
     assert producer.last_sequence == 79
     assert logs.epoch_entries(log)[-1] == (3, 60)
@@ -352,7 +352,7 @@ def test_a_gap_in_a_compacted_log_is_kept() -> None:
         if name.startswith(f"{bases[2]:020d}"):
             broker.fs.remove(f"{log.directory}/{name}")
     broker.kill()
-    left = [one for one in records if not bases[2] <= one.offset < bases[3]]
+    left = [record for record in records if not bases[2] <= record.offset < bases[3]]
     assert logs.read_from(broker.log()) == left
     assert broker.log().end_offset == 30
 
@@ -397,7 +397,7 @@ def test_a_hole_in_a_log_that_was_compacted_before_its_policy_changed(
         assert log.end_offset == bases[2], "as where a power failure took the end of a segment"
         return
     assert log.end_offset == 30
-    left = [one.offset for one in logs.read_from(log)]
+    left = [record.offset for record in logs.read_from(log)]
     assert left == [offset for offset in range(30) if offset not in gone]
 
 

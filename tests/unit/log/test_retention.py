@@ -64,15 +64,15 @@ def expected_start(
     while len(held) > 1 and held[1].base <= start:
         held.pop(0)
     if size >= 0:
-        surplus = [sum(one.size for one in held) - size]
+        surplus = [sum(segment.size for segment in held) - size]
 
-        def too_many(one: Held) -> bool:
-            surplus[0] -= one.size
+        def too_many(segment: Held) -> bool:
+            surplus[0] -= segment.size
             return surplus[0] >= 0
 
         sweep(too_many)
     if ms >= 0:
-        sweep(lambda one: now_ms - one.newest > ms)
+        sweep(lambda segment: now_ms - segment.newest > ms)
     return max(start, held[0].base) if held else -1
 
 
@@ -99,9 +99,9 @@ def test_all_rules(
         Held(base, next_base, (next_base - base) * batch_bytes, max(times[base:next_base]))
         for base, next_base in _pairs([*logs.base_offsets(broker.fs, log), end])
     ]
-    wanted = expected_start(held, now, high_watermark, log.start_offset, ms=age, size=size)
+    expected = expected_start(held, now, high_watermark, log.start_offset, ms=age, size=size)
     delete_old(log, TIMESTAMP + now, upto=high_watermark)
-    assert log.start_offset == (end if wanted < 0 else wanted)
+    assert log.start_offset == (end if expected < 0 else expected)
     assert [record.offset for record in logs.read_from(log, log.start_offset)] == list(
         range(log.start_offset, end)
     )

@@ -27,53 +27,55 @@ def file_of(data: bytes) -> File:
 
 def batches(sizes: list[int]) -> list[bytes]:
     """Batches of two records, with offsets as in a log."""
-    made = []
+    all_batches = []
     for number, size in enumerate(sizes):
         data = logs.batch([bytes([number % 250]) * size, b"second"])
         set_offset_and_epoch(data, number * 2, 0)
-        made.append(bytes(data))
-    return made
+        all_batches.append(bytes(data))
+    return all_batches
 
 
 @given(SIZES)
 def test_everything_is_found(sizes: list[int]) -> None:
-    made = batches(sizes)
-    data = b"".join(made)
+    all_batches = batches(sizes)
+    data = b"".join(all_batches)
     file = file_of(data)
-    wanted = []
+    expected = []
     position = 0
-    for number, one in enumerate(made):
-        wanted.append((position, len(one), number * 2, number * 2 + 1))
-        position += len(one)
-    assert [tuple(extent) for extent in scan.extents(file, "f", 0, len(data))] == wanted
+    for number, batch in enumerate(all_batches):
+        expected.append((position, len(batch), number * 2, number * 2 + 1))
+        position += len(batch)
+    assert [tuple(extent) for extent in scan.extents(file, "f", 0, len(data))] == expected
     for scanned in (
         scan.headers(file, "f", 0, len(data)),
         scan.BatchScanner(buffer_bytes=2000).batches(file, "f", len(data)),
         scan.BatchScanner().batches(file, "f", len(data)),
     ):
-        found = [(at, one.size, one.base_offset, one.last_offset) for at, one in scanned]
-        assert found == wanted
-    if wanted:
-        last = wanted[-1]
+        found = [
+            (at, header.size, header.base_offset, header.last_offset) for at, header in scanned
+        ]
+        assert found == expected
+    if expected:
+        last = expected[-1]
         assert scan.extent_at(file, "f", last[0], len(data)) == last
 
 
 @settings(max_examples=150)
 @given(SIZES.filter(bool), st.data())
 def test_a_truncation_anywhere_ends_the_scan_there(sizes: list[int], data: st.DataObject) -> None:
-    made = batches(sizes)
-    whole = b"".join(made)
+    all_batches = batches(sizes)
+    whole = b"".join(all_batches)
     cut = data.draw(st.integers(0, len(whole)))
     file = file_of(whole[:cut])
     good = 0
     ends = []
-    for one in made:
-        good += len(one)
+    for batch in all_batches:
+        good += len(batch)
         ends.append(good)
-    wanted = [end for end in ends if end <= cut]
+    expected = [end for end in ends if end <= cut]
     scanner = scan.BatchScanner(buffer_bytes=data.draw(st.sampled_from([64, 5000, 1 << 20])))
-    found = [at + one.size for at, one in scanner.batches(file, "f", cut)]
-    assert found == wanted
+    found = [at + header.size for at, header in scanner.batches(file, "f", cut)]
+    assert found == expected
     if cut not in (0, *ends):
         for walk in (scan.extents(file, "f", 0, cut), scan.headers(file, "f", 0, cut)):
             with pytest.raises(CorruptLogError, match="f has no batch at byte"):
@@ -85,11 +87,11 @@ def test_a_truncation_anywhere_ends_the_scan_there(sizes: list[int], data: st.Da
 @given(SIZES.filter(bool), st.data())
 def test_a_flipped_bit_is_never_accepted(sizes: list[int], data: st.DataObject) -> None:
     """Base offset and leader epoch lie outside the CRC: a flip there shows by the offsets."""
-    made = batches(sizes)
-    whole = bytearray(b"".join(made))
-    broken = data.draw(st.integers(0, len(made) - 1))
-    start = sum(map(len, made[:broken]))
-    at = data.draw(st.sampled_from([*range(8, 12), *range(16, len(made[broken]))]))
+    all_batches = batches(sizes)
+    whole = bytearray(b"".join(all_batches))
+    broken = data.draw(st.integers(0, len(all_batches) - 1))
+    start = sum(map(len, all_batches[:broken]))
+    at = data.draw(st.sampled_from([*range(8, 12), *range(16, len(all_batches[broken]))]))
     whole[start + at] ^= 1 << data.draw(st.integers(0, 7))
     scanner = scan.BatchScanner(buffer_bytes=data.draw(st.sampled_from([64, 5000, 1 << 20])))
     found = list(scanner.batches(file_of(bytes(whole)), "f", len(whole)))
@@ -102,8 +104,8 @@ def test_random_bytes_hold_no_batch(data: bytes) -> None:
 
 
 def test_zeros_hold_no_batch() -> None:
-    [one] = batches([100])
-    data = one + bytes(5000)
+    [batch] = batches([100])
+    data = batch + bytes(5000)
     found = list(scan.BatchScanner().batches(file_of(data), "f", len(data)))
     assert [position for position, _ in found] == [0]
 
@@ -139,14 +141,14 @@ def test_what_may_be_a_batch(size: int, magic: int, delta: int, room: int, why: 
 
 @pytest.mark.parametrize("position", [-1, 1, 150, 10**9])
 def test_no_batch_begins_there(position: int) -> None:
-    [one] = batches([100])
+    [batch] = batches([100])
     with pytest.raises(CorruptLogError):
-        scan.extent_at(file_of(one), "f", position, len(one))
+        scan.extent_at(file_of(batch), "f", position, len(batch))
 
 
 def test_one_batch_is_checked_wherever_it_lies() -> None:
-    made = batches([10, 9000, 20])
-    file = file_of(b"".join(made))
+    all_batches = batches([10, 9000, 20])
+    file = file_of(b"".join(all_batches))
     found = list(scan.extents(file, "/f", 0, file.size()))
     scanner = scan.BatchScanner(buffer_bytes=500)
     for extent in found:

@@ -96,12 +96,12 @@ def test_entries_come_at_their_interval() -> None:
     fs, segment = new_segment(logs.settings(index_interval_bytes=1000))
     fill(segment, 40)
     segment.seal()
-    one = segment.extent_at(0).size
-    apart = -(-1001 // one)
-    wanted = [(2 * number + 1, number * one) for number in range(apart, 40, apart)]
+    batch_bytes = segment.extent_at(0).size
+    apart = -(-1001 // batch_bytes)
+    expected = [(2 * number + 1, number * batch_bytes) for number in range(apart, 40, apart)]
     data = fs.read_bytes(segment.path_of(".index"))
-    assert list(struct.iter_unpack(">ii", data)) == wanted
-    times = [(STEP_MS * (BASE + offset - 1), offset) for offset, _ in wanted]
+    assert list(struct.iter_unpack(">ii", data)) == expected
+    times = [(STEP_MS * (BASE + offset - 1), offset) for offset, _ in expected]
     last = 79
     if times[-1][1] != last:
         times.append((STEP_MS * (BASE + last - 1), last))  # seal adds the newest
@@ -119,10 +119,10 @@ def test_times_are_found(timestamps: list[int], again: bool, data: st.DataObject
     assert segment.first_timestamp == timestamps[0]
     assert segment.max_timestamp == most
     assert segment.max_timestamp_offset == BASE + 2 * timestamps.index(most) + 1
-    wanted = data.draw(st.integers(0, most))
+    target = data.draw(st.integers(0, most))
     start = data.draw(st.integers(0, len(timestamps) - 1))
-    numbers = [n for n, found in enumerate(timestamps) if found >= wanted and n >= start]
-    extent = segment.find_timestamp(wanted, BASE + 2 * start)
+    numbers = [n for n, found in enumerate(timestamps) if found >= target and n >= start]
+    extent = segment.find_timestamp(target, BASE + 2 * start)
     assert (None if extent is None else extent.base_offset) == (
         BASE + 2 * numbers[0] if numbers else None
     )

@@ -20,7 +20,7 @@ def disk() -> Disk:
 
 
 @pytest.fixture
-def row(disk: Disk) -> SegmentList:
+def segment_list(disk: Disk) -> SegmentList:
     """Segments from 0, 10 and 20 on; the second is empty, the last ends at 25."""
     segments = []
     for base, offsets in ((0, (0, 3, 7)), (10, ()), (20, (22, 24))):
@@ -33,25 +33,29 @@ def row(disk: Disk) -> SegmentList:
     return SegmentList(segments)
 
 
-def test_by_base_offset(row: SegmentList) -> None:
-    assert len(row) == 3 and row.at(0).base_offset == 0 and row.active.base_offset == 20
-    assert [row.floor(offset).base_offset for offset in (0, 9, 10, 19, 20, 99)] == [
+def test_by_base_offset(segment_list: SegmentList) -> None:
+    assert (
+        len(segment_list) == 3
+        and segment_list.at(0).base_offset == 0
+        and segment_list.active.base_offset == 20
+    )
+    assert [segment_list.floor(offset).base_offset for offset in (0, 9, 10, 19, 20, 99)] == [
         0, 0, 10, 10, 20, 20,
     ]  # fmt: skip
-    assert [row.slot(offset) for offset in (-5, 0, 10, 99)] == [0, 0, 1, 2]
-    assert [segment.base_offset for segment in row.since(12)] == [10, 20]
-    first, second, last = row
-    assert row.ends_before(first, 10) and not row.ends_before(first, 9)
-    assert not row.ends_before(last, 10**9)
+    assert [segment_list.slot(offset) for offset in (-5, 0, 10, 99)] == [0, 0, 1, 2]
+    assert [segment.base_offset for segment in segment_list.since(12)] == [10, 20]
+    first, second, last = segment_list
+    assert segment_list.ends_before(first, 10) and not segment_list.ends_before(first, 9)
+    assert not segment_list.ends_before(last, 10**9)
 
 
 @pytest.mark.parametrize(
     ("offset", "base"), [(0, 0), (1, 3), (4, 7), (8, 22), (10, 22), (15, 22), (23, 24), (25, None)]
 )
 def test_the_next_batch_may_be_in_a_later_segment(
-    row: SegmentList, offset: int, base: int | None
+    segment_list: SegmentList, offset: int, base: int | None
 ) -> None:
-    found = row.locate(offset)
+    found = segment_list.locate(offset)
     assert (None if found is None else found[1].base_offset) == base
 
 
@@ -59,21 +63,21 @@ def test_the_next_batch_may_be_in_a_later_segment(
     ("timestamp", "start", "base"),
     [(0, 0, 0), (101, 0, 3), (107, 0, 7), (108, 0, 22), (0, 23, 24), (125, 0, None)],
 )
-def test_by_time(row: SegmentList, timestamp: int, start: int, base: int | None) -> None:
-    found = row.locate_timestamp(timestamp, start)
+def test_by_time(segment_list: SegmentList, timestamp: int, start: int, base: int | None) -> None:
+    found = segment_list.locate_timestamp(timestamp, start)
     assert (None if found is None else found[1].base_offset) == base
 
 
-def test_the_greatest_time(row: SegmentList) -> None:
-    found = row.locate_max_timestamp()
+def test_the_greatest_time(segment_list: SegmentList) -> None:
+    found = segment_list.locate_max_timestamp()
     assert found is not None and found[1].base_offset == 24
-    assert SegmentList([next(iter(row.remove(1)))]).locate_max_timestamp() is None
+    assert SegmentList([next(iter(segment_list.remove(1)))]).locate_max_timestamp() is None
 
 
-def test_removing_and_adding(row: SegmentList, disk: Disk) -> None:
-    removed = row.remove(1)
+def test_removing_and_adding(segment_list: SegmentList, disk: Disk) -> None:
+    removed = segment_list.remove(1)
     assert [segment.base_offset for segment in removed] == [10, 20]
-    assert len(row) == 1 and row.active.base_offset == 0
+    assert len(segment_list) == 1 and segment_list.active.base_offset == 0
     renamed = mark_deleted(disk, reversed(removed))
     assert renamed[0].startswith("/d/00000000000000000020."), "in the order given"
     assert all(path.endswith(".deleted") for path in renamed)
@@ -81,8 +85,8 @@ def test_removing_and_adding(row: SegmentList, disk: Disk) -> None:
     assert sorted(path.removeprefix("/d/") for path in renamed) == [
         name for name in names if name.endswith(".deleted")
     ]
-    row.append(Segment.create(disk, "/d", 8, logs.settings()))
-    assert row.floor(100).base_offset == 8
+    segment_list.append(Segment.create(disk, "/d", 8, logs.settings()))
+    assert segment_list.floor(100).base_offset == 8
 
 
 @pytest.mark.parametrize(
@@ -99,7 +103,7 @@ def test_removing_and_adding(row: SegmentList, disk: Disk) -> None:
     ],
 )
 def test_where_segments_begin_that_were_written_by_then(
-    row: SegmentList,
+    segment_list: SegmentList,
     monkeypatch: pytest.MonkeyPatch,
     time_ms: int | None,
     limit: int,
@@ -108,4 +112,4 @@ def test_where_segments_begin_that_were_written_by_then(
     """One written late hides none of those before it: 0 at 3, 10 at 5, 20 at 7 ms."""
     written = {0: 3, 10: 5, 20: 7}
     monkeypatch.setattr(Segment, "written_ms", lambda segment: written[segment.base_offset])
-    assert row.bases_before(time_ms, limit) == bases
+    assert segment_list.bases_before(time_ms, limit) == bases

@@ -56,14 +56,14 @@ def entries(fs: MemFs, segment: Segment) -> list[tuple[int, int]]:
 @pytest.mark.parametrize("entry", [(300, 4), (300, 5), (90, 1), (1, 6), (600, 3), (100, 0)])
 def test_a_wrong_entry_does_not_mislead(slot: int, entry: tuple[int, int]) -> None:
     """Also one that names another batch with the same time."""
-    for wanted in (0, 60, 91, 101, 250, 300, 301, 400, 401, 500, 501):
+    for target in (0, 60, 91, 101, 250, 300, 301, 400, 401, 500, 501):
         fs, segment = written(TIMES)
         known = entries(fs, segment)
         assert known == [(100, 0), (300, 2), (400, 6), (500, 8)]
         assert len(segment.times) == len(known)  # it is checked when it is opened: before
         fs.open(segment.path_of(".timeindex")).pwrite(struct.pack(">qi", *entry), 12 * slot)
-        found = segment.find_timestamp(wanted, 0)
-        assert (None if found is None else found.base_offset) == first(wanted)
+        found = segment.find_timestamp(target, 0)
+        assert (None if found is None else found.base_offset) == first(target)
 
 
 def test_sparse_entries_are_checked_one_by_one(
@@ -107,9 +107,9 @@ def test_records_of_one_time_are_not_read_one_by_one(monkeypatch: pytest.MonkeyP
     shortly before the second."""
     _, segment = written([1000] * 3000 + [2000] * 3000)
     counting = Counting(monkeypatch)
-    for wanted, offset in ((0, 0), (1000, 0), (1001, 3000), (2000, 3000)):
+    for target, offset in ((0, 0), (1000, 0), (1001, 3000), (2000, 3000)):
         counting.count = 0
-        found = segment.find_timestamp(wanted, 0)
+        found = segment.find_timestamp(target, 0)
         assert found is not None and found.base_offset == offset
         assert counting.count < 500
 
@@ -133,9 +133,9 @@ def test_searches_at_random(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     _, closed = written(timestamps)
     for segment in (closed, written_open(timestamps)):
         for _ in range(60):
-            wanted, start = chance.randrange(21), chance.choice((0, chance.randrange(200)))
+            target, start = chance.randrange(21), chance.choice((0, chance.randrange(200)))
             expected = next(
-                (at for at, time in enumerate(timestamps) if time >= wanted and at >= start), None
+                (at for at, time in enumerate(timestamps) if time >= target and at >= start), None
             )
-            found = segment.find_timestamp(wanted, start)
+            found = segment.find_timestamp(target, start)
             assert (None if found is None else found.base_offset) == expected

@@ -47,7 +47,7 @@ def test_guards_expire() -> None:
     found = Verifications()
     guards = {producer: found.begin(producer, 0, 0, 100 * producer) for producer in (1, 2, 3)}
     found.expire(200)
-    assert [found.holds(*one) for one in guards.items()] == [False, False, True]
+    assert [found.holds(*pair) for pair in guards.items()] == [False, False, True]
     found.clear()
     assert not found.holds(3, guards[3])
 
@@ -71,7 +71,7 @@ def test_a_marker_takes_the_guard_away_unless_it_is_of_the_transaction_before() 
     }
     for producer, epoch in ((1, 4), (2, 5), (3, 4), (9, 4)):
         found.marker_appended(producer, epoch)
-    assert [found.holds(*one) for one in guards.items()] == [True, False, False]
+    assert [found.holds(*pair) for pair in guards.items()] == [True, False, False]
 
 
 @pytest.fixture
@@ -98,9 +98,9 @@ def test_a_guard_over_the_limit_does_not_replace_pending_or_confirmed_ones(
     if is_confirmed:
         for producer, guard in enumerate(guards, 1):
             found.confirmed(producer, guard)
-    with pytest.raises(ApiError) as refusal:
+    with pytest.raises(ApiError) as raised:
         found.begin(3, 0, 0, 100 + txn_guards.STALE_MS - 1)
-    assert refusal.value.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert raised.value.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert found.holds(1, guards[0]) and found.holds(2, guards[1])
     if is_confirmed:  # and was never shown
         assert found.holds(3, found.begin(3, 0, 0, 100 + txn_guards.STALE_MS))

@@ -36,7 +36,7 @@ def disk() -> MemFs:
     return found
 
 
-def made(fs: MemFs, entries: list[AbortedTxn], path: str = PATH) -> TxnIndex:
+def index_of(fs: MemFs, entries: list[AbortedTxn], path: str = PATH) -> TxnIndex:
     index = TxnIndex(fs, path)
     for entry in entries:
         index.append(entry)
@@ -47,9 +47,10 @@ def split(fs: MemFs, entries: list[AbortedTxn], cuts: list[int]) -> list[TxnInde
     """The indexes of segments that begin at `cuts`."""
     bounds = [0, *sorted(cuts), 10**9]
     parts = [
-        [one for one in entries if low <= one.last_offset < high] for low, high in pairwise(bounds)
+        [entry for entry in entries if low <= entry.last_offset < high]
+        for low, high in pairwise(bounds)
     ]
-    return [made(fs, part, f"/d/{n}") for n, part in enumerate(parts)]
+    return [index_of(fs, part, f"/d/{n}") for n, part in enumerate(parts)]
 
 
 def test_an_entry_has_kafkas_form(fs: MemFs) -> None:
@@ -84,13 +85,13 @@ def test_aborted_transactions_of_a_range_of_offsets(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(txn_index, "READ_ENTRIES", block)
         fs = disk()
-        index = made(fs, entries)
+        index = index_of(fs, entries)
         assert list(index.entries()) == entries
         upper = start + length
         found, upto = collect_aborted([index], start, upper, start)
         assert upto is None
         assert found == [
-            one for one in entries if one.last_offset >= start and one.first_offset < upper
+            entry for entry in entries if entry.last_offset >= start and entry.first_offset < upper
         ]
         again = TxnIndex(fs, PATH, len(entries)) if entries else index
         assert again.last_offset == index.last_offset
@@ -105,12 +106,12 @@ def test_later_segments_are_searched_until_the_last_stable_offset_is_passed(
     upper = start + length
     indexes = split(fs, entries, cuts)
     assert collect_aborted(indexes, start, upper, start).found == [
-        one for one in entries if one.last_offset >= start and one.first_offset < upper
+        entry for entry in entries if entry.last_offset >= start and entry.first_offset < upper
     ]
 
 
 def test_a_search_ends_when_later_entries_can_not_match(fs: MemFs) -> None:
-    index = made(fs, [AbortedTxn(1, 2, 5, 6), AbortedTxn(1, 7, 9, 10)])
+    index = index_of(fs, [AbortedTxn(1, 2, 5, 6), AbortedTxn(1, 7, 9, 10)])
     found = AbortedSearch(0, 6, 0)
     assert index.collect(found)
     assert found.transactions == [AbortedTxn(1, 2, 5, 6)]
@@ -145,9 +146,11 @@ def test_of_very_many_only_the_first_are_found(
         found, upto = collect_aborted(indexes, start, start + length, base)
         assert upto is None or (max(start, base) < upto < start + length and len(found) >= many)
         upper = start + length if upto is None else upto
-        wanted = [one for one in entries if one.last_offset >= start and one.first_offset < upper]
-        assert found == wanted
-        begun = [one for one in wanted if one.first_offset <= max(start, base)]
+        expected = [
+            entry for entry in entries if entry.last_offset >= start and entry.first_offset < upper
+        ]
+        assert found == expected
+        begun = [entry for entry in expected if entry.first_offset <= max(start, base)]
         assert len(found) <= max(many, len(begun))
 
 
@@ -158,7 +161,7 @@ def test_entries_within_a_long_transaction_are_skipped(
     many = 20_000
     entries = [AbortedTxn(2, 2 * n + 1, 2 * n + 2, 0) for n in range(many)]
     entries.append(AbortedTxn(1, 0, 2 * many + 1, 2 * many + 2))
-    index = made(fs, entries)
+    index = index_of(fs, entries)
     loaded = TxnIndex(fs, PATH)
     loaded.find()
     assert loaded.damage(0, 3 * many) is None
@@ -171,10 +174,10 @@ def test_entries_within_a_long_transaction_are_skipped(
         return pread(self, size, offset)
 
     monkeypatch.setattr(_MemFile, "pread", counted)
-    for one in (index, loaded):
+    for searched in (index, loaded):
         for start, length, reported in ((0, 50, 26), (20_001, 50, 26), (0, 2 * many, ABORTED_MAX)):
             read = 0
-            found, upto = collect_aborted([one], start, start + length, start)
+            found, upto = collect_aborted([searched], start, start + length, start)
             assert len(found) == reported and (upto is None) == (reported < ABORTED_MAX)
             assert found[-1].producer_id == 1
             assert read < (reported + 3 * READ_ENTRIES + 50) * TXN_ENTRY_BYTES
@@ -183,9 +186,9 @@ def test_entries_within_a_long_transaction_are_skipped(
 @given(stories(), st.integers(0, 61))
 def test_truncation(entries: list[AbortedTxn], offset: int) -> None:
     fs = disk()
-    index = made(fs, entries)
+    index = index_of(fs, entries)
     index.truncate(offset)
-    kept = [one for one in entries if one.last_offset < offset]
+    kept = [entry for entry in entries if entry.last_offset < offset]
     assert list(index.entries()) == kept
     assert index.last_offset == (kept[-1].last_offset if kept else -1)
     if entries:
@@ -201,7 +204,7 @@ def test_cached_first_offsets_of_dropped_entries_are_removed(
     fs: MemFs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(txn_index, "READ_ENTRIES", 4)
-    index = made(fs, [AbortedTxn(1, 10 * n, 10 * n + 5, 0) for n in range(1, 20)])
+    index = index_of(fs, [AbortedTxn(1, 10 * n, 10 * n + 5, 0) for n in range(1, 20)])
     index.truncate(101)
     last = AbortedTxn(2, 3, 200, 201)
     index.append(last)
@@ -271,7 +274,7 @@ def test_all_entries_are_replaced_at_once(fs: MemFs, new: list[AbortedTxn]) -> N
     old = [AbortedTxn(1, 2, 5, 6), AbortedTxn(3, 6, 7, 8), AbortedTxn(2, 8, 9, 10)]
     for steps in count():
         fs = disk()
-        made(fs, old).sync()
+        index_of(fs, old).sync()
         fs.sync_dir("/")
         index = TxnIndex(fs, PATH)
         index.find()

@@ -70,7 +70,7 @@ async def produce_beside_others(
         await broker.connect().ask("Produce", 9, **producing({("noise", 0): noise}))
     broker.jobs.release()
     answer = await victim
-    return [one.error_code for one in answer.responses[0].partition_responses]
+    return [partition.error_code for partition in answer.responses[0].partition_responses]
 
 
 async def assert_all_there(broker: MemoryBroker) -> None:
@@ -110,13 +110,13 @@ def test_a_job_with_a_view_of_a_request_is_found(expects_findings: None) -> None
 
 def test_a_view_that_outlives_its_request_is_found(expects_findings: None) -> None:
     pool = ArenaPool()
-    one, other = Framer(pool, 1000), Framer(pool, 1000)
-    one.get_buffer()[:5] = b"\0\0\0\1x"
-    kept = [one.single_frame(5)]
+    first, second = Framer(pool, 1000), Framer(pool, 1000)
+    first.get_buffer()[:5] = b"\0\0\0\1x"
+    kept = [first.single_frame(5)]
     with pytest.raises(strict_arenas.ViewedForTooLong, match="1 bytes, held by list"):
-        other.get_buffer()
+        second.get_buffer()
     del kept
-    other.get_buffer()
+    second.get_buffer()
 
 
 OLDER: list[object] = []
@@ -125,13 +125,13 @@ OLDER: list[object] = []
 
 def test_a_view_that_something_older_holds_is_found(expects_findings: None) -> None:
     pool = ArenaPool()
-    one, other = Framer(pool, 1000), Framer(pool, 1000)
-    one.get_buffer()[:5] = b"\0\0\0\1x"
-    OLDER.append(one.single_frame(5))
+    first, second = Framer(pool, 1000), Framer(pool, 1000)
+    first.get_buffer()[:5] = b"\0\0\0\1x"
+    OLDER.append(first.single_frame(5))
     with pytest.raises(strict_arenas.ViewedForTooLong, match="1 bytes, held by list"):
-        other.get_buffer()
+        second.get_buffer()
     OLDER.clear()
-    other.get_buffer()
+    second.get_buffer()
 
 
 @scenario()

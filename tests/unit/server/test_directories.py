@@ -36,7 +36,7 @@ async def directories(broker: MemoryBroker) -> dict[str, tuple[int, list[int]]]:
     return {
         found.log_dir: (
             found.error_code,
-            [one.partition_index for topic in found.topics for one in topic.partitions],
+            [partition.partition_index for topic in found.topics for partition in topic.partitions],
         )
         for found in answer.results
     }
@@ -62,7 +62,12 @@ async def test_a_write_that_fails_takes_its_directory_offline(
         code = Code.KAFKA_STORAGE_ERROR if index % 2 else Code.NONE
         assert (await broker.produce(build(), partition=index)).error_code == code
     known = await partitions(broker)
-    assert {index: one.leader_id for index, one in known.items()} == {0: 1, 1: -1, 2: 1, 3: -1}
+    assert {index: partition.leader_id for index, partition in known.items()} == {
+        0: 1,
+        1: -1,
+        2: 1,
+        3: -1,
+    }
     assert known[3].error_code == Code.LEADER_NOT_AVAILABLE
     assert (known[3].offline_replicas, known[2].offline_replicas) == ([1], [])
     assert await directories(broker) == {
@@ -93,7 +98,7 @@ async def test_the_directory_is_well_again_after_a_restart(broker: MemoryBroker)
     await break_more(broker)
     broker.fs.faults.clear()
     await broker.restart()
-    assert {one.leader_id for one in (await partitions(broker)).values()} == {1}
+    assert {partition.leader_id for partition in (await partitions(broker)).values()} == {1}
     for index in range(4):
         answer = await broker.produce(build(), partition=index)
         assert (answer.error_code, answer.base_offset) == (Code.NONE, 3)
@@ -107,7 +112,12 @@ async def test_a_restart_with_a_directory_that_can_not_be_used(broker: MemoryBro
     broker.fs.faults.append(Fault("lock", "/more/.lock", error=errno.EROFS))
     await broker.revive()
     known = await partitions(broker)
-    assert {index: one.leader_id for index, one in known.items()} == {0: 1, 1: -1, 2: 1, 3: -1}
+    assert {index: partition.leader_id for index, partition in known.items()} == {
+        0: 1,
+        1: -1,
+        2: 1,
+        3: -1,
+    }
     assert [known[index].offline_replicas for index in range(4)] == [[], [1], [], [1]]
     for index in range(4):
         answer = await broker.produce(build(), partition=index)
@@ -132,8 +142,8 @@ async def test_a_topic_with_replicas_offline_stays_until_they_are_back(
     await broker.advance(2000)
     broker.fs.faults.clear()
     await broker.restart()
-    asked = {"topics": [{"name": "t"}], "allow_auto_topic_creation": False}
-    (topic,) = (await broker.ask("Metadata", 9, **asked)).topics
+    request = {"topics": [{"name": "t"}], "allow_auto_topic_creation": False}
+    (topic,) = (await broker.ask("Metadata", 9, **request)).topics
     assert topic.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
     assert await directories(broker) == {"/data": (0, []), "/more": (0, [])}
 
@@ -298,7 +308,7 @@ async def test_a_log_that_can_not_be_flushed_goes_offline_alone(
     assert "can't flush t-0: KAFKA_STORAGE_ERROR" in caplog.text
     assert notified[:1] == [broker.replica()], "who keeps something in it has lost it"
     known = await partitions(broker)
-    assert {index: one.leader_id for index, one in known.items()} == {0: -1, 1: 1}
+    assert {index: partition.leader_id for index, partition in known.items()} == {0: -1, 1: 1}
     assert known[0].offline_replicas == [1]
     codes = [(await broker.produce(build(), partition=index)).error_code for index in range(2)]
     assert codes == [Code.KAFKA_STORAGE_ERROR, Code.NONE]

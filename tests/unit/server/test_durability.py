@@ -68,7 +68,7 @@ async def test_many_requests_share_one_fsync(broker: MemoryBroker) -> None:
     broker.jobs.done.clear()
     broker.jobs.release()
     await run_until_idle()
-    assert [outcome(one).error_code for one in sent] == [Code.NONE] * 41
+    assert [outcome(response).error_code for response in sent] == [Code.NONE] * 41
     assert broker.jobs.done == [FLUSH] * 2, "one for the first, one for all the others"
 
 
@@ -290,6 +290,6 @@ async def test_no_power_cut_takes_what_was_acknowledged_or_read(
         await broker.crash(random.Random(chance.random()))
         found = await broker.read_all()
         assert found[: len(seen)] == seen
-        values = {one.offset: one.value for one in found}
+        values = {record.offset: record.value for record in found}
         assert {offset: values.get(offset) for offset in acknowledged} == acknowledged
     assert len(acknowledged) > ROUNDS

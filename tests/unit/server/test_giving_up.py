@@ -40,7 +40,7 @@ async def test_a_stop_while_the_logs_are_loaded(broker: MemoryBroker, way: str) 
     await stop
     assert not broker.fs.exists(f"{DATA}/.kafka_cleanshutdown")
     await broker.revive()
-    assert [one.value for one in await broker.read_all()] == [b"1"]
+    assert [record.value for record in await broker.read_all()] == [b"1"]
 
 
 @pytest.mark.parametrize("iterations", range(0, 60, 7))
@@ -58,7 +58,7 @@ async def test_a_start_that_is_cancelled_at_any_iteration(
     assert start.exception() is None or isinstance(start.exception(), LoadingStopped)
     await starting.instance.stop()
     await broker.revive()
-    assert [one.value for one in await broker.read_all()] == [b"1"]
+    assert [record.value for record in await broker.read_all()] == [b"1"]
 
 
 WATERMARKS = f"{DATA}/replication-offset-checkpoint"
@@ -92,4 +92,4 @@ async def test_a_start_that_is_cancelled_while_the_controller_sends_leader_and_i
     assert sorted(broker.fs.read_bytes(WATERMARKS).splitlines()) == watermarks
     await broker.revive()
     for index in range(20):
-        assert [one.value for one in await broker.read_all(partition=index)] == [b"1"]
+        assert [record.value for record in await broker.read_all(partition=index)] == [b"1"]

@@ -63,7 +63,7 @@ def test_it_ends_in_either_way_and_leaves_nothing(
         assert await reader.read() == b"", "who was connected is hung up on"
         assert asyncio.all_tasks() == before
         assert not open_files(tmp_path)
-        assert not [one for one in threading.enumerate() if one.name.startswith("kavka")]
+        assert not [thread for thread in threading.enumerate() if thread.name.startswith("kavka")]
 
     with asyncio.Runner(loop_factory=make_loop) as runner:
         runner.run(main())

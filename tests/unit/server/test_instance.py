@@ -35,10 +35,10 @@ def files(broker: MemoryBroker, directory: str = DATA) -> dict[str, bytes]:
 
 
 async def values(broker: MemoryBroker, topic: str = "t", partition: int = 0) -> list[bytes | None]:
-    return [one.value for one in await broker.read_all(topic, partition)]
+    return [record.value for record in await broker.read_all(topic, partition)]
 
 
-def one(value: bytes) -> bytearray:
+def batch_of(value: bytes) -> bytearray:
     return build([Written(value=value)])
 
 
@@ -72,9 +72,9 @@ async def test_logs_are_spread_over_the_directories(broker: MemoryBroker) -> Non
         path: [name for name in broker.fs.list_dir(path) if name[:2] == "t-"]
         for path in ("/a", "/b")
     }
-    assert [len(one) for one in logs.values()] == [2, 2]
+    assert [len(names) for names in logs.values()] == [2, 2]
     assert all(broker.fs.exists(f"{path}/meta.properties") for path in logs)
-    await broker.produce(one(b"1"), partition=3)
+    await broker.produce(batch_of(b"1"), partition=3)
     await broker.kill()
     assert await values(broker, partition=3) == [b"1"]
     await broker.stop()
@@ -88,13 +88,13 @@ async def test_one_broker_a_directory(broker: MemoryBroker) -> None:
     await second.instance.stop()
     assert CLEAN not in [f"{DATA}/{name}" for name in files(broker)]
     await broker.create("t")
-    assert (await broker.produce(one(b"1"))).error_code == Code.NONE, "the first goes on"
+    assert (await broker.produce(batch_of(b"1"))).error_code == Code.NONE, "the first goes on"
 
 
 @scenario(topics={"t": 1})
 async def test_a_directory_of_another_broker_is_left_alone(broker: MemoryBroker) -> None:
     """Above all it is not marked as closed in order: its own broker may have died."""
-    await broker.produce(one(b"1"))
+    await broker.produce(batch_of(b"1"))
     await broker.die()
     before = files(broker)
     stranger = MemoryBroker("broker.id=7", fs=broker.fs)
@@ -122,8 +122,8 @@ async def test_logs_of_unknown_topics_are_not_served(broker: MemoryBroker) -> No
 
 @scenario(topics={"t": 1, "u": 1})
 async def test_logs_that_cannot_be_loaded_are_left_as_they_are(broker: MemoryBroker) -> None:
-    await broker.produce(one(b"1"))
-    await broker.produce(one(b"2"), "u")
+    await broker.produce(batch_of(b"1"))
+    await broker.produce(batch_of(b"2"), "u")
     await broker.restart()
     await broker.die()
     before = files(broker)
@@ -142,7 +142,7 @@ async def test_logs_that_cannot_be_loaded_are_left_as_they_are(broker: MemoryBro
 
 @scenario(topics={"t": 1})
 async def test_damaged_metadata(broker: MemoryBroker) -> None:
-    await broker.produce(one(b"1"))
+    await broker.produce(batch_of(b"1"))
     await broker.die()
     path = f"{DATA}/coordination.log"
     whole = broker.fs.read_bytes(path)
@@ -182,7 +182,7 @@ async def test_a_broker_that_is_registered_already_does_not_start(broker: Memory
 @pytest.mark.parametrize("iterations", range(1, 60, 7))
 @scenario(topics={"t": 1})
 async def test_sigkill_at_any_iteration_of_a_start(broker: MemoryBroker, iterations: int) -> None:
-    await broker.produce(one(b"1"))
+    await broker.produce(batch_of(b"1"))
     await broker.die()
     starting = MemoryBroker(fs=broker.fs)
     starting.tasks.spawn(starting.instance.start(), name="start")
@@ -190,7 +190,7 @@ async def test_sigkill_at_any_iteration_of_a_start(broker: MemoryBroker, iterati
     await starting.die()
     await broker.revive()
     assert await values(broker) == [b"1"]
-    assert (await broker.produce(one(b"2"))).base_offset == 1
+    assert (await broker.produce(batch_of(b"2"))).base_offset == 1
 
 
 @pytest.mark.parametrize("op", ["create", "rename", "pwrite", "sync", "sync_dir"])
@@ -199,7 +199,7 @@ async def test_sigkill_at_any_iteration_of_a_start(broker: MemoryBroker, iterati
 async def test_a_disk_that_fails_at_the_start(broker: MemoryBroker, op: str, skip: int) -> None:
     """It starts or says why not, can be stopped, and has lost nothing when the disk is well."""
     await broker.create("t", configs={"flush.messages": "1"})
-    await broker.produce(one(b"1"))
+    await broker.produce(batch_of(b"1"))
     await broker.die()
     starting = MemoryBroker(fs=broker.fs)
     broker.fs.faults.append(Fault(op, error=errno.ENOSPC, skip=skip))
@@ -217,7 +217,7 @@ async def test_a_disk_that_fails_at_the_start(broker: MemoryBroker, op: str, ski
 
 @scenario(topics={"t": 1})
 async def test_a_port_that_is_taken(broker: MemoryBroker) -> None:
-    await broker.produce(one(b"1"))
+    await broker.produce(batch_of(b"1"))
     await broker.die()
     taken = MemoryNetwork({9092: errno.EADDRINUSE})
     second = MemoryBroker("listeners=PLAINTEXT://127.0.0.1:9092", fs=broker.fs, network=taken)
@@ -240,7 +240,7 @@ async def test_a_stop_without_a_start(broker: MemoryBroker) -> None:
 
 @scenario(topics={"t": 2})
 async def test_a_stop_leaves_everything_flushed_and_marked(broker: MemoryBroker) -> None:
-    await broker.produce(one(b"1"), partition=1)
+    await broker.produce(batch_of(b"1"), partition=1)
     await broker.stop()
     assert broker.fs.exists(CLEAN)
     for checkpoint in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
@@ -269,7 +269,7 @@ async def test_a_stop_accepts_no_connection_and_closes_the_others(broker: Memory
 @scenario("max.connections.per.ip=2", topics={"t": 1})
 async def test_no_timer_outlives_a_broker(broker: MemoryBroker, way: str) -> None:
     """Its loop may: it is a test's, for one."""
-    refused = await broker.ask("Produce", 9, **producing({("t", 0): one(b"1")[:-1] + b"?"}))
+    refused = await broker.ask("Produce", 9, **producing({("t", 0): batch_of(b"1")[:-1] + b"?"}))
     assert refused.responses[0].partition_responses[0].error_code == Code.CORRUPT_MESSAGE
     broker.connect().send_bytes(struct.pack(">i", -1))
     for _ in range(3):
@@ -285,7 +285,7 @@ async def test_no_timer_outlives_a_broker(broker: MemoryBroker, way: str) -> Non
 async def test_a_stop_waits_for_the_flush_under_way(broker: MemoryBroker) -> None:
     await broker.create("t", configs={"flush.messages": "1"})
     broker.jobs.hold("FlushPlan.run")
-    broker.client.send("Produce", 9, **producing({("t", 0): one(b"1")}))
+    broker.client.send("Produce", 9, **producing({("t", 0): batch_of(b"1")}))
     await run_until_idle()
     assert broker.jobs.held == ["FlushPlan.run"]
     stopping = broker.tasks.spawn(broker.instance.stop(), name="stop")
@@ -332,14 +332,14 @@ async def test_a_request_under_way_writes_nothing_after_a_stop(
     assert refused.value.code == Code.NOT_LEADER_OR_FOLLOWER
     assert files(broker, f"{DATA}/t-0") == closed, "nor does the log itself write any more"
     await broker.revive()
-    assert [one.value for one in await broker.read_all("t")] == [b"1"]
+    assert [record.value for record in await broker.read_all("t")] == [b"1"]
 
 
 @scenario(topics={"t": 1})
 async def test_a_log_that_cannot_be_closed_is_recovered_the_next_time(
     broker: MemoryBroker,
 ) -> None:
-    await broker.produce(one(b"1"))
+    await broker.produce(batch_of(b"1"))
     broker.fs.faults.append(Fault("sync", "t-0/00000000000000000000.log"))
     await broker.stop()
     assert not broker.fs.exists(CLEAN)
@@ -352,18 +352,18 @@ async def test_a_log_that_cannot_be_closed_is_recovered_the_next_time(
 async def test_metadata_that_cannot_be_written_end_the_broker(broker: MemoryBroker) -> None:
     broker.fs.faults.append(Fault("sync", "coordination.log"))
     broker.client.send("CreateTopics", 7, timeout_ms=1000, topics=[])
-    made = broker.client.send("InitProducerId", 4, transactional_id=None, producer_id=-1)
+    response = broker.client.send("InitProducerId", 4, transactional_id=None, producer_id=-1)
     await run_until_idle(100)
     assert broker.instance.has_failed
     assert broker.failed == 1, "on_failure is called once"
-    assert made.result().error_code != Code.NONE
+    assert response.result().error_code != Code.NONE
     broker.fs.faults.clear()
     await broker.instance.stop()
     await broker.tasks.die()
     broker.tasks.failures.clear()
     broker.fs.kill()
     await broker.revive()
-    assert (await broker.produce(one(b"1"))).error_code == Code.NONE
+    assert (await broker.produce(batch_of(b"1"))).error_code == Code.NONE
 
 
 # -- dying ----------------------------------------------------------------------------------
@@ -374,15 +374,15 @@ async def test_a_killed_broker_has_lost_nothing(broker: MemoryBroker) -> None:
     expected: dict[int, list[bytes]] = {0: [], 1: []}
     for number in range(200):
         value = b"%d" % number
-        answer = await broker.produce(one(value), partition=number % 2)
+        answer = await broker.produce(batch_of(value), partition=number % 2)
         assert answer.base_offset == number // 2
         expected[number % 2].append(value)
         if number % 70 == 69:
             await broker.kill()
-    for partition, wanted in expected.items():
-        assert await values(broker, partition=partition) == wanted
+    for partition, written in expected.items():
+        assert await values(broker, partition=partition) == written
         end = await broker.list_offset(-1, partition=partition)
-        assert end.offset == len(wanted), "the high watermark is where it was"
+        assert end.offset == len(written), "the high watermark is where it was"
 
 
 @scenario()
@@ -394,14 +394,14 @@ async def test_sigkill_at_any_iteration_of_a_creation(broker: MemoryBroker) -> N
         broker.client.send("CreateTopics", 7, timeout_ms=1000, topics=[topic])
         await run_until_idle(iterations)
         await broker.kill()
-        asked = {"topics": [{"name": name}], "allow_auto_topic_creation": False}
-        (found,) = (await broker.ask("Metadata", 9, **asked)).topics
+        request = {"topics": [{"name": name}], "allow_auto_topic_creation": False}
+        (found,) = (await broker.ask("Metadata", 9, **request)).topics
         assert (found.error_code, len(found.partitions)) in (
             (Code.NONE, 3),
             (Code.UNKNOWN_TOPIC_OR_PARTITION, 0),
         )
         if found.error_code == Code.NONE:
-            assert (await broker.produce(one(b"1"), name, 2)).error_code == Code.NONE
+            assert (await broker.produce(batch_of(b"1"), name, 2)).error_code == Code.NONE
 
 
 def all_files(broker: MemoryBroker, directory: str = DATA) -> dict[str, bytes]:
@@ -420,7 +420,7 @@ def all_files(broker: MemoryBroker, directory: str = DATA) -> dict[str, bytes]:
 async def test_an_abrupt_end_writes_nothing_and_releases_everything(
     broker: MemoryBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await broker.produce(one(b"1"))
+    await broker.produce(batch_of(b"1"))
     waiting = broker.client.send("Fetch", 12, **fetching({("t", 0): 1}, max_wait_ms=60_000))
     await run_until_idle()
     before = all_files(broker)
@@ -466,8 +466,8 @@ async def test_an_abrupt_end_at_any_iteration_of_a_creation(broker: MemoryBroker
         await broker.end_abruptly()
         assert all_files(broker) == before
         await broker.revive()
-        asked = {"topics": [{"name": name}], "allow_auto_topic_creation": False}
-        (found,) = (await broker.ask("Metadata", 9, **asked)).topics
+        request = {"topics": [{"name": name}], "allow_auto_topic_creation": False}
+        (found,) = (await broker.ask("Metadata", 9, **request)).topics
         assert (found.error_code, len(found.partitions)) in (
             (Code.NONE, 3),
             (Code.UNKNOWN_TOPIC_OR_PARTITION, 0),
@@ -522,7 +522,7 @@ async def test_a_long_life(broker: MemoryBroker, seed: int) -> None:
             del ids[name], logs[name, 0], logs[name, 1]
         elif act < 0.85 and logs:
             key = chance.choice(list(logs))
-            answer = await broker.produce(one(b"%d" % number), *key)
+            answer = await broker.produce(batch_of(b"%d" % number), *key)
             assert (answer.error_code, answer.base_offset) == (Code.NONE, len(logs[key]))
             logs[key].append(b"%d" % number)
         elif act >= 0.85:
@@ -539,7 +539,7 @@ async def test_a_long_life(broker: MemoryBroker, seed: int) -> None:
 
 @scenario(topics={"t": 1})
 async def test_a_topic_with_configs_that_cannot_be(broker: MemoryBroker) -> None:
-    await broker.produce(one(b"1"))
+    await broker.produce(batch_of(b"1"))
     tree = broker.parts.coordination
     path = paths.config(paths.TOPIC_CONFIGS, "t")
     await tree.set(path, paths.encode_config({"segment.bytes": "x"}))

@@ -128,9 +128,9 @@ def test_bad_settings_are_named(
     capsys: pytest.CaptureFixture[str], override: str, reason: str
 ) -> None:
     assert main(None, [override]) == 1
-    said = capsys.readouterr()
-    assert said.err.startswith("kavka: ") and reason in said.err
-    assert said.err.count("\n") == 1 and not said.out
+    output = capsys.readouterr()
+    assert output.err.startswith("kavka: ") and reason in output.err
+    assert output.err.count("\n") == 1 and not output.out
 
 
 def test_a_file_that_cannot_be_read_is_named(
@@ -147,8 +147,8 @@ def test_a_start_that_fails_leaves_one_line_and_exit_code_1(
     (tmp_path / "meta.properties").write_text("version=0\ncluster.id=x\nbroker.id=9\n")
     overrides = [f"log.dirs={tmp_path}", "listeners=PLAINTEXT://127.0.0.1:0"]
     assert main(None, overrides) == 1
-    said = capsys.readouterr().err.splitlines()[-1]
-    assert said.startswith("kavka: ") and "cluster x" in said
+    last_line = capsys.readouterr().err.splitlines()[-1]
+    assert last_line.startswith("kavka: ") and "cluster x" in last_line
     assert not (tmp_path / ".kafka_cleanshutdown").exists()
 
 

@@ -75,15 +75,15 @@ class Story:
         """Ask for the directory that most are not in, without waiting for anything."""
         for index, (topic, partition) in enumerate(PLACES):
             path = DIRECTORIES[(number + index) % 2]
-            wanted = {"path": path, "topics": [{"name": topic, "partitions": [partition]}]}
+            directory = {"path": path, "topics": [{"name": topic, "partitions": [partition]}]}
             if not broker.is_dead:
-                broker.client.send("AlterReplicaLogDirs", 2, dirs=[wanted])
+                broker.client.send("AlterReplicaLogDirs", 2, dirs=[directory])
 
     async def transaction(self, ask: Any, number: int, *, commit: bool) -> None:
         written: list[tuple[int, bytes]] = []
         for partition in (0, 1, 0):
             first = len(written)
-            values = [b"%d/%d/%d" % (number, partition, first + one) for one in range(2)]
+            values = [b"%d/%d/%d" % (number, partition, first + nth) for nth in range(2)]
             await ask(self.producer.write(partition, values))
             written += [(partition, value) for value in values]
         await ask(self.producer.commit_offset(GROUP, number))
@@ -106,8 +106,8 @@ async def check(broker: MortalBroker, story: Story) -> None:
         assert stable.offset == everything.offset
         assert await committed(broker, ("t", partition)) == story.visible[partition]
     await broker.ask("FindCoordinator", 2, key=GROUP, key_type=0)
-    asked = {"group_id": GROUP, "topics": [{"name": "t", "partition_indexes": [0]}]}
-    answer = await broker.ask("OffsetFetch", 8, groups=[asked], require_stable=True)
+    group = {"group_id": GROUP, "topics": [{"name": "t", "partition_indexes": [0]}]}
+    answer = await broker.ask("OffsetFetch", 8, groups=[group], require_stable=True)
     (found,) = answer.groups[0].topics[0].partitions
     assert (found.error_code, found.committed_offset) == (NO_ERROR, story.offset)
 

@@ -74,7 +74,7 @@ class Member(NamedTuple):
 
 
 class Form(NamedTuple):
-    """Of a question."""
+    """Of a request."""
 
     version: int
     is_stable: bool
@@ -82,8 +82,8 @@ class Form(NamedTuple):
     """None: all of the group."""
 
 
-class Asked(NamedTuple):
-    """A question on its way."""
+class PendingFetch(NamedTuple):
+    """A request on its way."""
 
     form: Form
     least: dict[str, int]
@@ -113,22 +113,22 @@ class Watcher:
         """Codes."""
 
         self._forms = itertools.cycle(forms())
-        self._asked: list[Asked] = []
-        self._asking: Any = None
+        self._pending: list[PendingFetch] = []
+        self._client: Any = None
 
     async def watch(self) -> None:
         """Until it is cancelled."""
         while True:
-            while self._asked and self._asked[0].answer.done():
-                self._take(self._asked.pop(0))
+            while self._pending and self._pending[0].answer.done():
+                self._take(self._pending.pop(0))
             if self.broker.network.ports and self.broker.instance.broker is not None:
                 self._ask()
             await asyncio.sleep(0)
 
     def _ask(self) -> None:
-        if self._asking is None or self._asking.is_closed:
-            self._asking = self.broker.connect()
-        if len(self._asked) < ASKED_AT_ONCE_MAX:
+        if self._client is None or self._client.is_closed:
+            self._client = self.broker.connect()
+        if len(self._pending) < ASKED_AT_ONCE_MAX:
             form = next(self._forms)
             values = offset_requests.fetching(self.broker, form.places, form.version)
             if form.version >= STABLE_SINCE:
@@ -136,16 +136,16 @@ class Watcher:
             if form.version >= MEMBERS_SINCE and self.member.of_consumer:
                 member_id, epoch, _ = self.member
                 values["groups"][0] |= {"member_id": member_id, "member_epoch": epoch}
-            answer = self._asking.send("OffsetFetch", form.version, **values)
+            answer = self._client.send("OffsetFetch", form.version, **values)
             least = dict(self.least[form.is_stable])
-            self._asked.append(Asked(form, least, dict(self.undecided), answer))
+            self._pending.append(PendingFetch(form, least, dict(self.undecided), answer))
 
-    def _take(self, asked: Asked) -> None:
-        if isinstance(asked.answer.exception(), Closed):
+    def _take(self, pending: PendingFetch) -> None:
+        if isinstance(pending.answer.exception(), Closed):
             return
-        form, answer = asked.form, asked.answer.result()
+        form, answer = pending.form, pending.answer.result()
         if (code := group_code(form.version, answer)) != 0:
-            assert code in RETRIED | GONE, asked
+            assert code in RETRIED | GONE, pending
             self.seen[code] += 1
             return
         notified = offset_requests.found(self.broker, answer, form.version)
@@ -153,19 +153,19 @@ class Watcher:
             offset, code = notified.get((topic, index), (-1, 0))
             self.seen[code] += 1
             if code == Code.UNSTABLE_OFFSET_COMMIT:
-                assert form.is_stable, asked
+                assert form.is_stable, pending
                 continue
             if form.is_stable and (topic, index) in notified:
-                assert not self._is_undecided(topic, asked), asked
+                assert not self._is_undecided(topic, pending), pending
             if form.version == 0 and code == Code.UNKNOWN_TOPIC_OR_PARTITION:
                 code = 0  # so it says that there is none
-            assert code == 0 and asked.least[topic] <= offset <= self.tried[topic], asked
+            assert code == 0 and pending.least[topic] <= offset <= self.tried[topic], pending
             for is_stable in {False, form.is_stable}:
                 self.least[is_stable][topic] = max(self.least[is_stable][topic], offset)
 
-    def _is_undecided(self, topic: str, asked: Asked) -> bool:
+    def _is_undecided(self, topic: str, pending: PendingFetch) -> bool:
         """Whether it was all the time."""
-        return topic in asked.undecided and asked.undecided[topic] == self.undecided.get(topic)
+        return topic in pending.undecided and pending.undecided[topic] == self.undecided.get(topic)
 
 
 def forms() -> list[Form]:
@@ -186,7 +186,7 @@ def group_code(version: int, answer: Any) -> int:
         return int(answer.groups[0].error_code)
     if version >= ALL_SINCE:
         return int(answer.error_code)
-    codes = {one.error_code for topic in answer.topics for one in topic.partitions}
+    codes = {partition.error_code for topic in answer.topics for partition in topic.partitions}
     return max(codes) if codes <= RETRIED and version else 0
 
 
@@ -300,7 +300,9 @@ class Story:
             "rebalance_timeout_ms": REBALANCE_MS,
             "member_id": "",
             "protocol_type": "consumer",
-            "protocols": [{"name": one.name, "metadata": one.metadata} for one in RANGE],
+            "protocols": [
+                {"name": protocol.name, "metadata": protocol.metadata} for protocol in RANGE
+            ],
         }
         joined = await self._ask("JoinGroup", 3, joining)
         member_id, generation = joined["member_id"], joined["generation_id"]

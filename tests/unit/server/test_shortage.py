@@ -177,7 +177,7 @@ async def appends(model: Model) -> None:
 
 
 async def begun(model: Model) -> Transactor:
-    one = Transactor(model.broker, "tx")
+    producer = Transactor(model.broker, "tx")
 
     async def init() -> Code:
         answer = await model.ask(
@@ -189,25 +189,25 @@ async def begun(model: Model) -> Transactor:
             producer_epoch=-1,
         )
         if answer.error_code == Code.NONE:
-            one._is_now(answer)
+            producer._is_now(answer)
         return Code(answer.error_code)
 
     await model.find_coordinator("tx", 1)
     await model.until_done(init)
-    return one
+    return producer
 
 
 async def aborts_one(model: Model, topic: str) -> None:
     """A batch with a key."""
-    one = await begun(model)
-    producer = one.now._replace(sequence=0)
-    data = logs.batch([b"aborted"], keys=[b"k"], producer=producer, transactional=True)
+    producer = await begun(model)
+    now = producer.now._replace(sequence=0)
+    data = logs.batch([b"aborted"], keys=[b"k"], producer=now, transactional=True)
 
     async def write() -> Code:
-        return (await one.write_all({(topic, 0): bytes(data)}))[0].code
+        return (await producer.write_all({(topic, 0): bytes(data)}))[0].code
 
     async def end() -> Code:
-        return await one.end(commit=False)
+        return await producer.end(commit=False)
 
     await model.until_done(write)
     await model.until_done(end)
@@ -217,17 +217,17 @@ async def aborts(model: Model) -> None:
     """What is aborted is never read, and the transaction comes to its end."""
     broker, topic = model.broker, "txns"
     for commits in (False, True):
-        one = await begun(model)
+        producer = await begun(model)
         values = [b"%d %d" % (commits, number) + VALUE for number in range(3)]
         for value in values:
 
-            async def write(value: bytes = value, one: Transactor = one) -> Code:
-                return (await one.write((topic, 0), [value])).code
+            async def write(value: bytes = value, producer: Transactor = producer) -> Code:
+                return (await producer.write((topic, 0), [value])).code
 
             await model.until_done(write)
 
-        async def end(commits: bool = commits, one: Transactor = one) -> Code:
-            return await one.end(commit=commits)
+        async def end(commits: bool = commits, producer: Transactor = producer) -> Code:
+            return await producer.end(commit=commits)
 
         await model.until_done(end)
         if commits:

@@ -105,9 +105,9 @@ class Story:
         await ask(self.producer.find())
         await ask(self.producer.init())
         self.producers.append(self.producer.now)
-        for one in self.notified:
-            if one.end is End.OPEN:
-                one.end = End.ABORTED
+        for transaction in self.notified:
+            if transaction.end is End.OPEN:
+                transaction.end = End.ABORTED
 
     async def transaction(
         self, ask: Any, partitions: Sequence[int], *, commit: bool | None
@@ -131,25 +131,32 @@ class Story:
     def resolve_ends(self, state: int) -> None:
         """An end that was not answered is what the disk says: transactions follow each other, so
         a commit that has begun is the last one's."""
-        for one in self.notified:
-            if one.end is End.COMMITTING:
+        for transaction in self.notified:
+            if transaction.end is End.COMMITTING:
                 has_begun = state in (PREPARE_COMMIT, COMMITTED)
-                one.end = End.COMMITTED if has_begun else End.ABORTED
-            elif one.end in (End.OPEN, End.ABORTING):
-                one.end = End.ABORTED
+                transaction.end = End.COMMITTED if has_begun else End.ABORTED
+            elif transaction.end in (End.OPEN, End.ABORTING):
+                transaction.end = End.ABORTED
 
     def visible(self, partition: int) -> list[bytes]:
         """What readers of committed records must get."""
         return [
             value
-            for one in self.notified
-            if one.end is End.COMMITTED
-            for value in one.values.get(partition, ())
+            for transaction in self.notified
+            if transaction.end is End.COMMITTED
+            for value in transaction.values.get(partition, ())
         ]
 
     def offset(self) -> int:
         """What its group has committed."""
-        return max((one.offset for one in self.notified if one.end is End.COMMITTED), default=-1)
+        return max(
+            (
+                transaction.offset
+                for transaction in self.notified
+                if transaction.end is End.COMMITTED
+            ),
+            default=-1,
+        )
 
 
 class Died(Exception):
@@ -203,8 +210,8 @@ async def check(broker: MortalBroker, story: Story) -> None:
 async def group_offset(broker: MortalBroker) -> int:
     """As OffsetFetch responds, if nothing about it is undecided."""
     await broker.ask("FindCoordinator", 2, key=GROUP, key_type=0)
-    asked = {"group_id": GROUP, "topics": [{"name": "t", "partition_indexes": [0]}]}
-    answer = await broker.ask("OffsetFetch", 8, groups=[asked], require_stable=True)
+    group = {"group_id": GROUP, "topics": [{"name": "t", "partition_indexes": [0]}]}
+    answer = await broker.ask("OffsetFetch", 8, groups=[group], require_stable=True)
     (found,) = answer.groups[0].topics[0].partitions
     assert (answer.groups[0].error_code, found.error_code) == (NO_ERROR, NO_ERROR), answer
     offset: int = found.committed_offset
@@ -223,7 +230,7 @@ async def check_new(broker: MortalBroker, story: Story) -> None:
 
         await newcomer.begin(ask)
         if name != NAME:
-            assert producer.now.id not in [one.id for one in story.producers]
+            assert producer.now.id not in [earlier.id for earlier in story.producers]
         await newcomer.transaction(ask, (0, 1), commit=True)
         await check(broker, newcomer)
 

@@ -50,7 +50,9 @@ def test_the_broker_takes_and_reads_it(written: list[Written]) -> None:
     batch = build_batch([new(record) for record in written])
     header = check_batch(memoryview(batch))
     read = list(iter_records(header, payload_of(header, batch, LIMIT_BYTES)))
-    assert [(one.key, one.value) for one in read] == [(one.key, one.value) for one in written]
+    assert [(record.key, record.value) for record in read] == [
+        (record.key, record.value) for record in written
+    ]
 
 
 @given(st.integers(-(2**63), 2**63 - 1))
@@ -101,4 +103,4 @@ def test_pairs_in_a_codec_and_a_transaction(
     assert header.size == len(batch)
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 3, 2)
     assert header.is_transactional
-    assert [(one.key, one.value) for one in batches.read(batch)] == pairs
+    assert [(record.key, record.value) for record in batches.read(batch)] == pairs

@@ -17,7 +17,7 @@ from support import messages
 
 KNOWN = messages.known()
 CASES = pytest.mark.parametrize(
-    ("module", "version"), KNOWN, ids=[messages.title(*one) for one in KNOWN]
+    ("module", "version"), KNOWN, ids=[messages.title(*case) for case in KNOWN]
 )
 FEW = settings(max_examples=3)
 CHANCE = st.randoms(use_true_random=False)
@@ -72,7 +72,7 @@ def test_a_refusal_of_api_versions_is_read_in_version_0() -> None:
     body = stock_codec.encode("ApiVersionsResponse", 0, response)
     message = decode_response(api_versions.API, 4, memoryview(bytes(4) + body))
     assert message.error_code == 35
-    assert [(one.api_key, one.max_version) for one in message.api_keys] == [(18, 3)]
+    assert [(api.api_key, api.max_version) for api in message.api_keys] == [(18, 3)]
 
 
 def test_records_are_not_copied() -> None:

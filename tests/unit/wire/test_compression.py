@@ -83,9 +83,9 @@ def test_the_limit_is_held_to_the_byte(name: str) -> None:
     data = bytes(range(256)) * 40
     codec, written = encoded(name, data)
     assert bytes(decompress(codec, written, len(data))) == data
-    with pytest.raises(ApiError, match="limit|more than") as refusal:
+    with pytest.raises(ApiError, match="limit|more than") as raised:
         decompress(codec, written, len(data) - 1)
-    assert refusal.value.code is ErrorCode.CORRUPT_MESSAGE
+    assert raised.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
 @EACH
@@ -94,9 +94,9 @@ def test_the_limit_is_held_to_the_byte(name: str) -> None:
 def test_truncated_data_is_refused(name: str, cut: int) -> None:
     data = b"".join(struct.pack(">q", number * 2654435761) for number in range(200))
     codec, written = encoded(name, data)
-    with pytest.raises(ApiError) as refusal:
+    with pytest.raises(ApiError) as raised:
         decompress(codec, written[:-cut], LIMIT_BYTES)
-    assert refusal.value.code is ErrorCode.CORRUPT_MESSAGE
+    assert raised.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
 @EACH
@@ -108,8 +108,8 @@ def test_what_is_damaged_is_refused_or_read(name: str, at: int, byte: int) -> No
     damaged[at % len(damaged)] = byte
     try:
         assert len(decompress(codec, damaged, LIMIT_BYTES)) <= LIMIT_BYTES
-    except ApiError as refusal:
-        assert refusal.code is ErrorCode.CORRUPT_MESSAGE
+    except ApiError as error:
+        assert error.code is ErrorCode.CORRUPT_MESSAGE
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
@@ -118,15 +118,15 @@ def test_what_is_damaged_is_refused_or_read(name: str, at: int, byte: int) -> No
 def test_garbage_is_refused_or_read(codec: Codec, data: bytes) -> None:
     try:
         assert len(decompress(codec, data, LIMIT_BYTES)) <= LIMIT_BYTES
-    except ApiError as refusal:
-        assert refusal.code is ErrorCode.CORRUPT_MESSAGE
+    except ApiError as error:
+        assert error.code is ErrorCode.CORRUPT_MESSAGE
 
 
 @pytest.mark.parametrize("codec", [5, 6, 7])
 def test_an_unknown_codec_is_refused(codec: int) -> None:
-    with pytest.raises(ApiError) as refusal:
+    with pytest.raises(ApiError) as raised:
         decompress(codec, b"", LIMIT_BYTES)
-    assert refusal.value.code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    assert raised.value.code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
 
 
 # -- bombs ----------------------------------------------------------------------------------
@@ -252,9 +252,9 @@ def test_trailing_bytes_are_ignored_where_java_ignores_them() -> None:
     ],
 )
 def test_broken_snappy_framing_is_refused(framed: bytes) -> None:
-    with pytest.raises(ApiError) as refusal:
+    with pytest.raises(ApiError) as raised:
         decompress(Codec.SNAPPY, framed, LIMIT_BYTES)
-    assert refusal.value.code is ErrorCode.CORRUPT_MESSAGE
+    assert raised.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
 def test_codecs_are_imported_when_they_are_needed() -> None:
@@ -275,9 +275,9 @@ def test_the_greatest_window_is_read() -> None:
     parameters = zstandard.ZstdCompressionParameters.from_level(1, window_log=28)
     writer = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
     frame = writer.compress(b"x" * 1000) + writer.flush()
-    with pytest.raises(ApiError) as refusal:
+    with pytest.raises(ApiError) as raised:
         decompress(Codec.ZSTD, frame, LIMIT_BYTES)
-    assert refusal.value.code is ErrorCode.CORRUPT_MESSAGE
+    assert raised.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
 def test_raw_deflate_is_no_gzip() -> None:
@@ -303,8 +303,8 @@ def kafkas(streams: list[codec_judge.Stream]) -> list[bytes | None]:
 def ours(codec: int, data: bytes) -> bytes | None:
     try:
         return bytes(decompress(codec, data, 64 * MIB))
-    except ApiError as refusal:
-        assert refusal.code is ErrorCode.CORRUPT_MESSAGE
+    except ApiError as error:
+        assert error.code is ErrorCode.CORRUPT_MESSAGE
         return None
 
 
@@ -327,22 +327,22 @@ def test_every_form_is_read_as_apache_kafka_reads_it() -> None:
 
 
 def test_what_apache_kafka_writes_is_read() -> None:
-    asked = [
+    streams = [
         codec_judge.Stream(codec, data)
         for codec in list(Codec)[1:]
         for data in (*codec_forms.payloads().values(), b"")
     ]
-    for wanted, written in zip(asked, codec_judge.written(asked), strict=True):
-        assert written != wanted.data
-        assert ours(wanted.codec, written) == wanted.data
+    for stream, written in zip(streams, codec_judge.written(streams), strict=True):
+        assert written != stream.data
+        assert ours(stream.codec, written) == stream.data
 
 
 def test_lz4_within_messages_of_magic_0_is_read_as_apache_kafka_reads_it() -> None:
     data = codec_forms.payloads()["text"]
     streams = [codec_judge.Stream(Codec.LZ4, form.encode(data), 0) for form in OLD_FORMS]
     assert kafkas(streams) == [data] * len(OLD_FORMS)
-    valid = [bytes(with_valid_checksum(one.data)) for one in streams]
-    assert [ours(Codec.LZ4, one) for one in valid] == [data] * len(OLD_FORMS)
+    valid = [bytes(with_valid_checksum(stream.data)) for stream in streams]
+    assert [ours(Codec.LZ4, stream) for stream in valid] == [data] * len(OLD_FORMS)
 
 
 def test_damaged_data_is_never_read_as_something_else() -> None:
@@ -363,17 +363,17 @@ def test_damaged_data_is_never_read_as_something_else() -> None:
 
 
 def mutated(chance: random.Random, form: Form, payloads: list[bytes]) -> codec_judge.Stream:
-    made = bytearray(form.encode(chance.choice(payloads)) or b"\0")
-    at = chance.randrange(min(len(made), chance.choice((40, len(made)))))
+    damaged = bytearray(form.encode(chance.choice(payloads)) or b"\0")
+    at = chance.randrange(min(len(damaged), chance.choice((40, len(damaged)))))
     match chance.randrange(5):
         case 0:
-            made[at] ^= 1 << chance.randrange(8)
+            damaged[at] ^= 1 << chance.randrange(8)
         case 1:
-            made[at] = chance.randrange(256)
+            damaged[at] = chance.randrange(256)
         case 2:
-            del made[at : at + chance.randrange(1, 6)]
+            del damaged[at : at + chance.randrange(1, 6)]
         case 3:
-            made[at:at] = chance.randbytes(chance.randrange(1, 6))
+            damaged[at:at] = chance.randbytes(chance.randrange(1, 6))
         case 4:
-            made += chance.choice(FORMS).encode(payloads[0])
-    return codec_judge.Stream(form.codec, bytes(made))
+            damaged += chance.choice(FORMS).encode(payloads[0])
+    return codec_judge.Stream(form.codec, bytes(damaged))

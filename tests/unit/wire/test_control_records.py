@@ -29,8 +29,8 @@ def test_a_marker_is_what_kafka_python_reads(
     committed: bool, coordinator_epoch: int, timestamp: int, producer_id: int, epoch: int
 ) -> None:
     marker = Marker(committed, coordinator_epoch, timestamp)
-    made = end_marker(producer_id, epoch, marker)
-    whole: Any = MemoryRecords(bytes(made)).next_batch()
+    batch = end_marker(producer_id, epoch, marker)
+    whole: Any = MemoryRecords(bytes(batch)).next_batch()
     assert whole.validate_crc() and whole.is_control_batch and whole.is_transactional
     assert (whole.producer_id, whole.producer_epoch) == (producer_id, epoch)
     assert (whole.base_sequence, whole.max_timestamp) == (-1, timestamp)
@@ -38,14 +38,14 @@ def test_a_marker_is_what_kafka_python_reads(
     assert (record.abort, record.commit) == (not committed, committed)
     assert record.value == b"\0\0" + coordinator_epoch.to_bytes(4, "big")
     assert (record.offset, record.timestamp, record.headers) == (0, timestamp, [])
-    assert read_marker(read_header(made), made) == marker
+    assert read_marker(read_header(batch), batch) == marker
 
 
 def control(key: bytes | None, value: bytes | None) -> bytearray:
     """A control batch with any record in it."""
-    made = batches.build([batches.Written(key, value)], producer=(7, 1, 0), transactional=True)
-    attributes = batches.field(made, "attributes") | batches.CONTROL
-    return batches.patch(made, attributes=attributes, base_sequence=-1)
+    batch = batches.build([batches.Written(key, value)], producer=(7, 1, 0), transactional=True)
+    attributes = batches.field(batch, "attributes") | batches.CONTROL
+    return batches.patch(batch, attributes=attributes, base_sequence=-1)
 
 
 def read(batch: bytearray) -> Marker | None:

@@ -45,14 +45,14 @@ def packed(codec: str) -> bytearray:
 
 def log(*batches: bytes | bytearray, start: int = 0) -> memoryview:
     """Batches as they stand in a log, with offsets from `start` on."""
-    row = bytearray()
+    data = bytearray()
     for batch in batches:
-        at = len(row)
-        row += batch
+        at = len(data)
+        data += batch
         count = int.from_bytes(batch[23:27], "big") + 1
-        set_offset_and_epoch(memoryview(row)[at:], start, 0)
+        set_offset_and_epoch(memoryview(data)[at:], start, 0)
         start += count
-    return memoryview(row)
+    return memoryview(data)
 
 
 class Found(NamedTuple):
@@ -74,7 +74,7 @@ def read(message_set: bytes | bytearray) -> list[Fields]:
     found: list[Fields] = []
     for batch in MemoryRecords(bytes(message_set)):
         assert batch.validate_crc()
-        found += [(one.offset, one.timestamp, one.key, one.value) for one in batch]
+        found += [(record.offset, record.timestamp, record.key, record.value) for record in batch]
     return found
 
 
@@ -99,12 +99,15 @@ RECORDS = st.lists(WRITTEN, min_size=1, max_size=30)
 def test_records_stay_what_they_are_but_for_headers(
     batches: list[tuple[list[Written], str]], magic: int, start: int
 ) -> None:
-    row = log(*(build(records, codec=codec) for records, codec in batches), start=start)
-    found = converted(row, magic, start)
+    log_bytes = log(*(build(records, codec=codec) for records, codec in batches), start=start)
+    found = converted(log_bytes, magic, start)
     written = [record for records, _ in batches for record in records]
     assert found.next_offset == start + len(written)
-    wanted = [(start + n, time(one, magic), one.key, one.value) for n, one in enumerate(written)]
-    assert read(found.message_set) == wanted
+    expected = [
+        (start + n, time(record, magic), record.key, record.value)
+        for n, record in enumerate(written)
+    ]
+    assert read(found.message_set) == expected
 
 
 def time(record: Written, magic: int) -> int | None:
@@ -121,9 +124,9 @@ def test_the_codec_is_kept(codec: str) -> None:
 
 
 def test_lz4_of_magic_0_has_the_checksum_that_it_has_always_had() -> None:
-    row = log(packed("lz4"))
+    log_bytes = log(packed("lz4"))
     for magic, head, inflate in ((0, 26, lz4_decode_old_kafka), (1, 34, lz4_decode)):
-        frame = bytes(converted(row, magic).message_set[head:])
+        frame = bytes(converted(log_bytes, magic).message_set[head:])
         right = lz4.frame.compress(b"", block_linked=False)[6]
         assert (frame[6] == right) == bool(magic)
         assert len(inflate(frame)) > 600
@@ -139,14 +142,14 @@ def test_append_times_are_returned(codec: str) -> None:
     found = converted(log(flagged)).message_set
     for batch in MemoryRecords(bytes(found)):
         assert batch.timestamp_type == 1
-        assert [one.timestamp for one in batch] == [BASE_TIMESTAMP_MS + 77] * len(list(batch))
+        assert [record.timestamp for record in batch] == [BASE_TIMESTAMP_MS + 77] * len(list(batch))
     assert len(read(converted(log(flagged), 0).message_set)) == 3
 
 
 @pytest.mark.parametrize("base", [-1, -77, 2**63 - 1])
 def test_times_that_the_old_format_cannot_hold_are_none(base: int) -> None:
     batch = patch(build([Written(), Written(time_ms=5)]), base_timestamp=base, max_timestamp=base)
-    times = [one[1] for one in read(converted(log(batch)).message_set)]
+    times = [record[1] for record in read(converted(log(batch)).message_set)]
     assert times == [max(base, -1), base + 5 if base == -1 else -1]
 
 
@@ -154,46 +157,55 @@ def test_times_that_the_old_format_cannot_hold_are_none(base: int) -> None:
 
 
 def test_plain_records_are_given_from_the_offset_on() -> None:
-    row = log(build(), build())
-    assert [one[0] for one in read(converted(row, offset=2).message_set)] == [2, 3, 4, 5]
+    log_bytes = log(build(), build())
+    assert [record[0] for record in read(converted(log_bytes, offset=2).message_set)] == [
+        2,
+        3,
+        4,
+        5,
+    ]
     wrapped = log(packed("gzip"), build())
-    assert [one[0] for one in read(converted(wrapped, offset=2).message_set)] == list(range(6))
+    assert [record[0] for record in read(converted(wrapped, offset=2).message_set)] == list(
+        range(6)
+    )
 
 
 def test_a_batch_that_is_cut_off_is_left_out() -> None:
-    one = build()
-    row = log(one, one)
-    for size in range(len(one), 2 * len(one)):
-        found = converted(row[:size])
+    batch = build()
+    log_bytes = log(batch, batch)
+    for size in range(len(batch), 2 * len(batch)):
+        found = converted(log_bytes[:size])
         assert ([record[0] for record in read(found.message_set)], found.next_offset) == (
             [0, 1, 2],
             3,
         )
-    for size in range(len(one)):
-        assert converted(row[:size]) == Found(b"", 0)
+    for size in range(len(batch)):
+        assert converted(log_bytes[:size]) == Found(b"", 0)
 
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_there_is_room_for_so_many_bytes_but_the_first_batch_is_whole(magic: int) -> None:
-    row = log(build(), build())
-    everything = converted(row, magic).message_set
+    log_bytes = log(build(), build())
+    everything = converted(log_bytes, magic).message_set
     of_each = len(everything) // 6
     for room in range(len(everything) + 1):
-        found = converted(row, magic, bytes_max=room).message_set
+        found = converted(log_bytes, magic, bytes_max=room).message_set
         assert found == everything[: max(3, room // of_each) * of_each]
 
 
 def test_a_wrapper_is_given_whole_or_not_at_all() -> None:
-    row = log(packed("gzip"), packed("gzip"), build())
-    everything = converted(row, bytes_max=MIB).message_set
-    sizes = {len(converted(row, bytes_max=room).message_set) for room in range(len(everything))}
+    log_bytes = log(packed("gzip"), packed("gzip"), build())
+    everything = converted(log_bytes, bytes_max=MIB).message_set
+    sizes = {
+        len(converted(log_bytes, bytes_max=room).message_set) for room in range(len(everything))
+    }
     assert [len(read(everything[:size])) for size in sorted(sizes)] == [3, 6, 7, 8]
 
 
 def test_control_batches_are_left_out() -> None:
     marker = end_marker(7, 0, Marker(False, 0, BASE_TIMESTAMP_MS))
     found = converted(log(marker, build(), marker, build(), marker))
-    assert [one[0] for one in read(found.message_set)] == [1, 2, 3, 5, 6, 7]
+    assert [record[0] for record in read(found.message_set)] == [1, 2, 3, 5, 6, 7]
     assert found.next_offset == 9
     assert converted(log(marker, marker), offset=1) == Found(b"", 2)
 
@@ -206,7 +218,7 @@ def test_transactional_records_lose_their_producer() -> None:
 def test_a_batch_that_compaction_has_emptied_is_passed() -> None:
     empty = patch(around(b"", count=0), last_offset_delta=4)
     found = converted(log(empty, build()))
-    assert ([one[0] for one in read(found.message_set)], found.next_offset) == ([5, 6, 7], 8)
+    assert ([record[0] for record in read(found.message_set)], found.next_offset) == ([5, 6, 7], 8)
 
 
 def test_gaps_that_compaction_left_stay() -> None:
@@ -214,10 +226,13 @@ def test_gaps_that_compaction_left_stay() -> None:
     body = bytes(batch[61:])
     size = len(body) // 4
     thinned = around(body[size : 2 * size] + body[3 * size :], count=2)
-    row = log(patch(thinned, last_offset_delta=3), start=10)
+    log_bytes = log(patch(thinned, last_offset_delta=3), start=10)
     for magic in (0, 1):
-        found = converted(row, magic)
-        assert [(one[0], one[2]) for one in read(found.message_set)] == [(11, b"1"), (13, b"3")]
+        found = converted(log_bytes, magic)
+        assert [(record[0], record[2]) for record in read(found.message_set)] == [
+            (11, b"1"),
+            (13, b"3"),
+        ]
         assert found.next_offset == 14
 
 
@@ -226,12 +241,15 @@ def test_a_batch_without_anything_from_the_offset_on_is_passed(codec: str) -> No
     """Compaction has left its first record of five. A wrapper around nothing else than that would
     have the consumer ask for the same offset forever."""
     thinned = patch(build([Written(value=bytes(200))], codec=codec), last_offset_delta=4)
-    row = log(thinned, build())
+    log_bytes = log(thinned, build())
     for magic in (0, 1):
-        found = converted(row[: len(thinned)], magic, offset=2)
+        found = converted(log_bytes[: len(thinned)], magic, offset=2)
         assert found == Found(b"", 5)
-        found = converted(row, magic, offset=2)
-        assert ([one[0] for one in read(found.message_set)], found.next_offset) == ([5, 6, 7], 8)
+        found = converted(log_bytes, magic, offset=2)
+        assert ([record[0] for record in read(found.message_set)], found.next_offset) == (
+            [5, 6, 7],
+            8,
+        )
 
 
 # -- what is refused -------------------------------------------------------------------------
@@ -254,7 +272,7 @@ def test_a_batch_that_cannot_be_converted_ends_the_message_set_or_is_refused(
 ) -> None:
     assert refused(log(batch, build())) == code
     found = converted(log(build(), batch, build()))
-    assert ([one[0] for one in read(found.message_set)], found.next_offset) == ([0, 1, 2], 3)
+    assert ([record[0] for record in read(found.message_set)], found.next_offset) == ([0, 1, 2], 3)
 
 
 def test_nothing_is_given_of_a_batch_that_breaks_off() -> None:
@@ -283,8 +301,8 @@ def test_only_corrupt_message_is_raised_for_any_batch(seed: int) -> None:
 # -- pauses and jobs -------------------------------------------------------------------------
 
 
-def stops(row: memoryview) -> tuple[int, list[str]]:
-    return stops_of(down_convert(row, 1, 0, 1 << 30))
+def stops(log_bytes: memoryview) -> tuple[int, list[str]]:
+    return stops_of(down_convert(log_bytes, 1, 0, 1 << 30))
 
 
 def many(count: int, value: bytes | None = b"v", codec: str = "none") -> bytearray:
@@ -311,8 +329,8 @@ def test_pauses_and_jobs() -> None:
 
 def test_every_codec_that_there_is_has_an_answer() -> None:
     for codec in Codec:
-        row = log(build(codec=codec.name.lower()))
+        log_bytes = log(build(codec=codec.name.lower()))
         if codec is Codec.ZSTD:
-            assert refused(row) == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+            assert refused(log_bytes) == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
         else:
-            assert len(read(converted(row).message_set)) == 3
+            assert len(read(converted(log_bytes).message_set)) == 3

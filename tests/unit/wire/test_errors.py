@@ -25,10 +25,10 @@ LIBRARY_NAMES = {
 
 def library_codes() -> dict[int, str]:
     found: dict[int, str] = {}
-    for _, made in inspect.getmembers(kafka.errors, inspect.isclass):
-        if not issubclass(made, BrokerResponseError):
+    for _, error_class in inspect.getmembers(kafka.errors, inspect.isclass):
+        if not issubclass(error_class, BrokerResponseError):
             continue
-        error: Any = made
+        error: Any = error_class
         if error.errno is not None:
             found[error.errno] = LIBRARY_NAMES.get(error.message, error.message)
     return found

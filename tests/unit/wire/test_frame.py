@@ -44,7 +44,7 @@ class CountingPool(ArenaPool):
         assert arena not in self.lent
         self.lent.append(arena)
         self.sizes.append(arena.size)
-        self.lent_bytes_max = max(self.lent_bytes_max, sum(one.size for one in self.lent))
+        self.lent_bytes_max = max(self.lent_bytes_max, sum(lent.size for lent in self.lent))
         return arena
 
     def detach_staging(self) -> Arena:
@@ -152,10 +152,10 @@ def test_a_frame_that_is_put_back_comes_again(framer: Framer) -> None:
     stream = b"".join(struct.pack(">i", 3) + data for data in (b"one", b"two"))
     framer.get_buffer(-1)[: len(stream)] = stream
     framer.buffer_updated(len(stream))
-    for wanted in (b"one", b"two"):
+    for expected in (b"one", b"two"):
         frame = framer.next_frame()
         assert frame is not None
-        assert bytes(frame) == wanted
+        assert bytes(frame) == expected
         framer.put_back(frame)
         assert framer.next_frame() == frame
     assert framer.next_frame() is None
@@ -187,10 +187,10 @@ def test_what_lies_behind_a_big_frame_keeps_no_more_than_its_own_size(
 
 def test_two_framers_share_one_arena() -> None:
     pool = CountingPool()
-    one, other = Framer(pool, LIMIT_BYTES), Framer(pool, LIMIT_BYTES)
+    first, second = Framer(pool, LIMIT_BYTES), Framer(pool, LIMIT_BYTES)
     for _ in range(10):
-        assert list(feed(one, framed(b"one", b"more"))) == [b"one", b"more"]
-        assert list(feed(other, framed(b"other", b"more"))) == [b"other", b"more"]
+        assert list(feed(first, framed(b"one", b"more"))) == [b"one", b"more"]
+        assert list(feed(second, framed(b"other", b"more"))) == [b"other", b"more"]
     assert pool.lent_bytes_max == ARENA_BYTES
     assert pool.allocated_bytes == 2 * ARENA_BYTES, "one, and the staging arena"
 

@@ -28,16 +28,16 @@ from support.steps import run_and_look, stops_of
 
 def walk(steps: Steps[Any]) -> tuple[list[Callable[..., Any]], bytes]:
     """What was asked of a thread, which is done here, and what came of it in the end."""
-    asked: list[Callable[..., Any]] = []
+    calls: list[Callable[..., Any]] = []
     answer: Any = None
     while True:
         try:
             job = steps.send(answer)
         except StopIteration as end:
-            return asked, bytes(end.value)
+            return calls, bytes(end.value)
         assert isinstance(job, tuple)
         function, *args = job
-        asked.append(function)
+        calls.append(function)
         try:
             answer = function(*args)
         except ApiError as failure:
@@ -58,19 +58,19 @@ def test_large_batches_are_decompressed_in_a_thread() -> None:
     """Whether its size is known before, or it grows over the limit."""
     stored = gzip.compress(bytes(JOB_BYTES_MIN), 0)
     assert len(stored) > JOB_BYTES_MIN
-    asked, records = walk(decompress_in_steps(Codec.GZIP, memoryview(stored)))
-    assert (len(asked), records) == (1, bytes(JOB_BYTES_MIN))
+    calls, records = walk(decompress_in_steps(Codec.GZIP, memoryview(stored)))
+    assert (len(calls), records) == (1, bytes(JOB_BYTES_MIN))
 
     grows = gzip.compress(bytes(JOB_BYTES_MIN * inflating.INFLATED_RATIO + 1))
     assert len(grows) < JOB_BYTES_MIN
-    asked, records = walk(decompress_in_steps(Codec.GZIP, memoryview(grows)))
-    assert (len(asked), len(records)) == (1, JOB_BYTES_MIN * inflating.INFLATED_RATIO + 1)
+    calls, records = walk(decompress_in_steps(Codec.GZIP, memoryview(grows)))
+    assert (len(calls), len(records)) == (1, JOB_BYTES_MIN * inflating.INFLATED_RATIO + 1)
 
 
 def test_batches_of_a_large_known_size_go_to_a_thread_at_once() -> None:
     records = b"record" * 100
-    asked, inflated = walk(decompress_in_thread(Codec.GZIP, memoryview(gzip.compress(records))))
-    assert (len(asked), inflated) == (1, records)
+    calls, inflated = walk(decompress_in_thread(Codec.GZIP, memoryview(gzip.compress(records))))
+    assert (len(calls), inflated) == (1, records)
     assert walk(decompress_in_thread(Codec.NONE, memoryview(records))) == ([], records)
 
 
@@ -97,15 +97,15 @@ def test_batches_that_decompress_over_the_limit_are_refused(
 
 @pytest.mark.parametrize("size, jobs", [(32 * 1024, 0), (32 * 1024 + 1, 1)])
 def test_large_batches_are_compressed_in_a_thread(size: int, jobs: int) -> None:
-    asked, packed = walk(compress_in_steps(Codec.GZIP, bytes(size), 1))
-    assert (len(asked), zlib.decompress(packed, 31)) == (jobs, bytes(size))
+    calls, packed = walk(compress_in_steps(Codec.GZIP, bytes(size), 1))
+    assert (len(calls), zlib.decompress(packed, 31)) == (jobs, bytes(size))
 
 
 @pytest.mark.parametrize("more, jobs", [(0, []), (1, ["bytearray.join"])])
 def test_large_parts_are_joined_in_a_thread(more: int, jobs: list[str]) -> None:
     parts = [b"ab", bytes(JOINED_AT_ONCE_BYTES_MAX - 2 + more)]
-    whole, _, asked = run_and_look(join_in_steps(parts, JOINED_AT_ONCE_BYTES_MAX + more))
-    assert (asked, bytes(whole)) == (jobs, b"".join(parts))
+    whole, _, job_names = run_and_look(join_in_steps(parts, JOINED_AT_ONCE_BYTES_MAX + more))
+    assert (job_names, bytes(whole)) == (jobs, b"".join(parts))
 
 
 def test_large_results_are_returned_in_pieces() -> None:

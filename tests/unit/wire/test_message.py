@@ -52,7 +52,7 @@ ARGUMENTS: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("args", "named"), ARGUMENTS)
 def test_objects_are_those_of_a_dataclass(args: tuple[Any, ...], named: dict[str, Any]) -> None:
-    ours, model = (made(*args, **named) for made in both(answer))
+    ours, model = (make(*args, **named) for make in both(answer))
     assert repr(ours) == repr(model)
     for name in ("topics", "error_code", "error_message", "failed"):
         assert getattr(ours, name) == getattr(model, name)
@@ -64,12 +64,14 @@ def test_objects_are_those_of_a_dataclass(args: tuple[Any, ...], named: dict[str
 @pytest.mark.parametrize("right", ARGUMENTS)
 def test_equality_is_that_of_a_dataclass(left: Any, right: Any) -> None:
     ours, model = both(answer)
-    a, b = (ours(*args, **named) for args, named in (left, right))
-    c, d = (model(*args, **named) for args, named in (left, right))
-    assert (a == b) == (c == d) and (a != b) == (c != d)
-    assert a != c and a != 1
+    our_left, our_right = (ours(*args, **named) for args, named in (left, right))
+    model_left, model_right = (model(*args, **named) for args, named in (left, right))
+    assert (our_left == our_right) == (model_left == model_right) and (our_left != our_right) == (
+        model_left != model_right
+    )
+    assert our_left != model_left and our_left != 1
     with pytest.raises(TypeError, match="unhashable"):
-        hash(a)
+        hash(our_left)
 
 
 @pytest.mark.parametrize("define", [answer, empty])
@@ -87,5 +89,7 @@ def test_classes_are_those_of_a_dataclass(define: Callable[[Any], type]) -> None
 def test_all_answers_are_made_so() -> None:
     """A dataclass among them would cost each start as much as five of these."""
     modules = schemas.api_modules().values()
-    found = [one for module in modules for one in vars(module).values() if is_dataclass(one)]
+    found = [
+        member for module in modules for member in vars(module).values() if is_dataclass(member)
+    ]
     assert modules and not found

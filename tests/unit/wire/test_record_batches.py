@@ -94,10 +94,10 @@ def test_what_the_library_builds_passes(
 @pytest.mark.parametrize("name", batches.REFUSED)
 def test_what_a_client_may_not_send_is_refused(name: str) -> None:
     batch, code = batches.REFUSED[name]
-    with pytest.raises(ApiError) as refusal:
+    with pytest.raises(ApiError) as raised:
         check_batch(memoryview(batch))
-    assert refusal.value.code.name == code
-    assert refusal.value.message, "for the broker's log"
+    assert raised.value.code.name == code
+    assert raised.value.message, "for the broker's log"
 
 
 @pytest.mark.parametrize("codec", [5, 6, 7])
@@ -105,17 +105,17 @@ def test_what_a_client_may_not_send_is_refused(name: str) -> None:
 def test_an_unknown_codec_is_refused(codec: int, newest: int) -> None:
     """As in Apache Kafka 4.3.1, which has no better code for it."""
     batch = batches.patch(batches.PLAIN, attributes=codec)
-    with pytest.raises(ApiError) as refusal:
+    with pytest.raises(ApiError) as raised:
         check_batch(memoryview(batch), newest)
-    assert refusal.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert raised.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def test_zstd_is_refused_where_the_version_has_none() -> None:
     for codec in ("none", "gzip", "snappy", "lz4"):
         check_batch(memoryview(batches.build(codec=codec)), LZ4)
-    with pytest.raises(ApiError) as refusal:
+    with pytest.raises(ApiError) as raised:
         check_batch(memoryview(batches.build(codec="zstd")), LZ4)
-    assert refusal.value.code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    assert raised.value.code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
 
 
 def test_the_flag_of_the_append_s_time_is_left_to_the_caller() -> None:
@@ -138,18 +138,18 @@ def test_a_part_of_a_batch_may_follow(more: bytes) -> None:
     ],
 )
 def test_no_other_batch_may_follow(more: bytes, code: str) -> None:
-    with pytest.raises(Unacceptable) as refusal:
+    with pytest.raises(Unacceptable) as raised:
         check_batch(memoryview(batches.PLAIN + more))
-    assert refusal.value.code.name == code
+    assert raised.value.code.name == code
 
 
 def test_the_largest_batch_that_is_allowed() -> None:
     size = len(batches.PLAIN)
     check_batch(memoryview(batches.PLAIN), bytes_max=size)
     check_batch(memoryview(batches.PLAIN + b"12345"), bytes_max=size)
-    with pytest.raises(ApiError) as refusal:
+    with pytest.raises(ApiError) as raised:
         check_batch(memoryview(batches.PLAIN), bytes_max=size - 1)
-    assert refusal.value.code is ErrorCode.MESSAGE_TOO_LARGE
+    assert raised.value.code is ErrorCode.MESSAGE_TOO_LARGE
 
 
 def test_the_attributes_of_the_first_batch() -> None:
@@ -169,9 +169,9 @@ def test_a_flipped_bit_is_found(at: int, bit: int) -> None:
     if 12 <= at < 16:  # the leader epoch is the broker's to write, and outside the CRC
         check_batch(memoryview(damaged))
         return
-    with pytest.raises(ApiError) as refusal:
+    with pytest.raises(ApiError) as raised:
         check_batch(memoryview(damaged))
-    assert refusal.value.code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD)
+    assert raised.value.code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD)
 
 
 @given(garbage=st.binary(max_size=120))
@@ -189,7 +189,7 @@ def test_a_stamp_changes_offset_and_epoch_and_nothing_else() -> None:
     assert crc_of(batch) == after.crc
     theirs = DefaultRecordBatch(batch)
     assert theirs.validate_crc()
-    assert [one.offset for one in theirs][0] == 1_234_567_890_123
+    assert [record.offset for record in theirs][0] == 1_234_567_890_123
 
 
 def test_sequences_wrap() -> None:
@@ -212,21 +212,21 @@ def test_records_are_read_as_the_library_reads_them(records: list[Written], code
     header, payload = opened(batch)
     found = [
         (
-            header.base_offset + one.offset_delta,
-            header.base_timestamp + one.timestamp_delta,
-            None if one.key is None else bytes(one.key),
-            None if one.value is None else bytes(one.value),
-            [(str(name, "utf-8"), content) for name, content in one.headers],
+            header.base_offset + record.offset_delta,
+            header.base_timestamp + record.timestamp_delta,
+            None if record.key is None else bytes(record.key),
+            None if record.value is None else bytes(record.value),
+            [(str(name, "utf-8"), content) for name, content in record.headers],
         )
-        for one in iter_records(header, payload)
+        for record in iter_records(header, payload)
     ]
     theirs = [
-        (one.offset, one.timestamp, one.key, one.value, list(one.headers))
-        for one in batches.read(batch)
+        (record.offset, record.timestamp, record.key, record.value, list(record.headers))
+        for record in batches.read(batch)
     ]
     assert found == theirs
     assert [(key, value) for _, _, key, value, _ in found] == [
-        (one.key, one.value) for one in records
+        (record.key, record.value) for record in records
     ]
 
 
@@ -272,9 +272,9 @@ BROKEN = {
 def test_malformed_records_are_refused(name: str) -> None:
     payload, count = BROKEN[name]
     header, inner = opened(batches.around(payload, count=count))
-    with pytest.raises(ApiError) as refusal:
+    with pytest.raises(ApiError) as raised:
         list(iter_records(header, inner))
-    assert refusal.value.code is ErrorCode.INVALID_RECORD
+    assert raised.value.code is ErrorCode.INVALID_RECORD
     try:
         first_at_or_after(header, inner, BASE_TIMESTAMP_MS * 2)  # looks at less, and at most fails
     except ApiError as failure:
@@ -284,7 +284,7 @@ def test_malformed_records_are_refused(name: str) -> None:
 def test_the_shortest_record_is_read() -> None:
     header, payload = opened(batches.around(record(GOOD) * 3, count=3))
     assert len(record(GOOD)) == RECORD_BYTES_MIN
-    assert [one.value for one in iter_records(header, payload)] == [None] * 3
+    assert [parsed.value for parsed in iter_records(header, payload)] == [None] * 3
 
 
 @given(payload=st.binary(max_size=200), count=st.integers(1, 40))
@@ -292,8 +292,8 @@ def test_garbage_inside_is_refused_or_read(payload: bytes, count: int) -> None:
     header, inner = opened(batches.around(payload, count=count))
     try:
         assert len(list(iter_records(header, inner))) == count
-    except ApiError as refusal:
-        assert refusal.code is ErrorCode.INVALID_RECORD
+    except ApiError as error:
+        assert error.code is ErrorCode.INVALID_RECORD
 
 
 @pytest.mark.parametrize("bits", [32, 64])
@@ -310,19 +310,19 @@ def test_varints(bits: int, data: st.DataObject) -> None:
 @given(
     times=st.lists(st.integers(-100, 100), min_size=1, max_size=10),
     codec=CODEC,
-    wanted=st.integers(-110, 110),
+    target_ms=st.integers(-110, 110),
     from_offset=st.integers(0, 11),
 )
 def test_the_first_record_that_is_not_older(
-    times: list[int], codec: str, wanted: int, from_offset: int
+    times: list[int], codec: str, target_ms: int, from_offset: int
 ) -> None:
     batch = batches.build([Written(time_ms=time) for time in times], codec=codec)
     header, payload = opened(batch)
-    found = first_at_or_after(header, payload, BASE_TIMESTAMP_MS + wanted, from_offset)
+    found = first_at_or_after(header, payload, BASE_TIMESTAMP_MS + target_ms, from_offset)
     theirs = [
-        (one.offset, one.timestamp)
-        for one in batches.read(batch)
-        if one.timestamp >= BASE_TIMESTAMP_MS + wanted and one.offset >= from_offset
+        (record.offset, record.timestamp)
+        for record in batches.read(batch)
+        if record.timestamp >= BASE_TIMESTAMP_MS + target_ms and record.offset >= from_offset
     ]
     assert found == (theirs[0] if theirs else None)
 
@@ -363,13 +363,13 @@ def test_with_the_time_of_the_append_all_records_have_one_time() -> None:
 @pytest.mark.parametrize("step", [1, 2, 3, 7, 100])
 def test_a_search_in_steps_finds_the_same(step: int) -> None:
     header, payload = opened(batches.build([Written(time_ms=time) for time in range(20)]))
-    for wanted in (0, 7, 19, 20):
-        search = FirstAtOrAfter(header, payload, BASE_TIMESTAMP_MS + wanted)
+    for target_ms in (0, 7, 19, 20):
+        search = FirstAtOrAfter(header, payload, BASE_TIMESTAMP_MS + target_ms)
         steps = 1
         while not search.step(step):
             steps += 1
-        assert search.found == first_at_or_after(header, payload, BASE_TIMESTAMP_MS + wanted)
-        assert steps == min(wanted, 20) // step + 1
+        assert search.found == first_at_or_after(header, payload, BASE_TIMESTAMP_MS + target_ms)
+        assert steps == min(target_ms, 20) // step + 1
 
 
 def test_a_batch_of_many_records_is_not_looked_through_at_once() -> None:

@@ -46,8 +46,8 @@ def test_the_time_of_the_append_is_that_of_every_record(codec: str) -> None:
     assert is_sound(batch)
     assert header == read_header(batch)
     read = batches.read(batch)
-    assert [(one.timestamp, one.timestamp_type) for one in read] == [(NOW_MS, 1)] * 5
-    assert [one.value for one in read] == [one.value for one in SOME]
+    assert [(record.timestamp, record.timestamp_type) for record in read] == [(NOW_MS, 1)] * 5
+    assert [record.value for record in read] == [record.value for record in SOME]
     same = {"attributes": 0, "max_timestamp": 0, "crc": 0}
     assert header._replace(**same) == before._replace(**same)
 
@@ -87,20 +87,20 @@ def test_bits_without_a_meaning_are_dropped() -> None:
 # -- another codec --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("wanted", CODECS)
+@pytest.mark.parametrize("other", CODECS)
 @pytest.mark.parametrize("codec", CODECS)
-def test_the_codec_is_another_and_nothing_else(codec: str, wanted: str) -> None:
+def test_the_codec_is_another_and_nothing_else(codec: str, other: str) -> None:
     batch = batches.build(SOME * 9, codec=codec, producer=(7, 1, 3), transactional=True)
     header = read_header(batch)
     assert header.compression == CODECS[codec], "kafka-python leaves what does not get smaller"
     payload = payload_of(header, batch, LIMIT_BYTES)
-    rebuilt = rebuild(header, CODECS[wanted], compress(CODECS[wanted], payload))
+    rebuilt = rebuild(header, CODECS[other], compress(CODECS[other], payload))
     assert is_sound(rebuilt)
-    expected = batches.build(SOME * 9, codec=wanted, producer=(7, 1, 3), transactional=True)
+    expected = batches.build(SOME * 9, codec=other, producer=(7, 1, 3), transactional=True)
     same = {"batch_length": 0, "crc": 0}  # another library may compress to another size
     assert read_header(rebuilt)._replace(**same) == read_header(expected)._replace(**same)
     assert list(map(repr, batches.read(rebuilt))) == list(map(repr, batches.read(expected)))
-    if wanted == "none":
+    if other == "none":
         assert rebuilt == expected
 
 
@@ -114,8 +114,8 @@ def test_keys_times_and_offsets_of_all_records(written: list[Written]) -> None:
     found = list(iter_heads(header, payload_of(header, batch, LIMIT_BYTES)))
     first = written[0].time_ms
     assert found == [
-        (one.time_ms - first, -1 if one.key is None else len(one.key), number)
-        for number, one in enumerate(written)
+        (record.time_ms - first, -1 if record.key is None else len(record.key), number)
+        for number, record in enumerate(written)
     ]
 
 
@@ -151,9 +151,9 @@ NULLS = varint(-1) * 2 + varint(0)
 )
 def test_malformed_records_are_refused(payload: bytes, count: int) -> None:
     header = read_header(batches.around(payload, count=count))
-    with pytest.raises(ApiError) as refusal:
+    with pytest.raises(ApiError) as raised:
         list(iter_heads(header, payload))
-    assert refusal.value.code is ErrorCode.INVALID_RECORD
+    assert raised.value.code is ErrorCode.INVALID_RECORD
 
 
 @settings(max_examples=400)
@@ -169,11 +169,15 @@ def test_a_flipped_bit_is_refused_by_both_walks_or_by_none(
     payload[at] ^= 1 << data.draw(st.integers(0, 7))
     try:
         expected = [
-            (one.timestamp_delta, -1 if one.key is None else len(one.key), one.offset_delta)
-            for one in iter_records(header, payload)
+            (
+                record.timestamp_delta,
+                -1 if record.key is None else len(record.key),
+                record.offset_delta,
+            )
+            for record in iter_records(header, payload)
         ]
-    except ApiError as refusal:
-        assert refusal.code is ErrorCode.INVALID_RECORD
+    except ApiError as error:
+        assert error.code is ErrorCode.INVALID_RECORD
         with pytest.raises(ApiError) as other:
             list(iter_heads(header, payload))
         assert other.value.code is ErrorCode.INVALID_RECORD
@@ -188,8 +192,8 @@ def test_a_flipped_bit_is_refused_by_both_walks_or_by_none(
 def test_offsets_are_assigned_again(count: int) -> None:
     written = [Written(b"k%d" % n, b"v" * n, (("h", b"1"),), n - 9) for n in range(count)]
     records = [
-        record(b"\0" + varint(one.time_ms + 9) + varint(delta) + _rest(one))
-        for one, delta in zip(written, [7, -1, 2**31 - 1] * count, strict=False)
+        record(b"\0" + varint(original.time_ms + 9) + varint(delta) + _rest(original))
+        for original, delta in zip(written, [7, -1, 2**31 - 1] * count, strict=False)
     ]
     batch = batches.around(
         b"".join(records),
@@ -199,14 +203,14 @@ def test_offsets_are_assigned_again(count: int) -> None:
     )
     header = read_header(batch)
     payload = memoryview(batch)[batches.HEADER_BYTES :]
-    made = run_at_once(renumbered(payload, count))
-    rebuilt = rebuild(header, 0, made)
+    new_payload = run_at_once(renumbered(payload, count))
+    rebuilt = rebuild(header, 0, new_payload)
     assert rebuilt == batches.build(written)
     assert sum(1 for _ in renumbered(payload, count)) == (count - 1) // ITEMS_PER_STEP
 
 
-def _rest(one: Written) -> bytes:
-    assert one.key is not None
-    assert one.value is not None
-    sized = (varint(len(part)) + part for part in (one.key, one.value))
+def _rest(written: Written) -> bytes:
+    assert written.key is not None
+    assert written.value is not None
+    sized = (varint(len(part)) + part for part in (written.key, written.value))
     return b"".join(sized) + varint(1) + varint(1) + b"h" + varint(1) + b"1"

@@ -53,7 +53,7 @@ def built(fields: Sequence[Fields], magic: int, codec: str = "none") -> bytes:
 def read(batch: bytes) -> list[tuple[int, int, bytes | None, bytes | None]]:
     found = batches.read(batch)
     assert all(record.headers == [] for record in found)
-    return [(one.offset, one.timestamp, one.key, one.value) for one in found]
+    return [(record.offset, record.timestamp, record.key, record.value) for record in found]
 
 
 OPTIONAL = st.none() | st.binary(max_size=300)
@@ -74,30 +74,30 @@ def test_records_stay_what_they_are(fields: list[Fields], magic: int, codec: str
     assert header.leader_epoch == -1
 
 
-@pytest.mark.parametrize("wanted", Codec)
+@pytest.mark.parametrize("codec", Codec)
 @pytest.mark.parametrize("sent", OLD_CODECS)
-def test_another_codec_may_be_wanted(sent: str, wanted: Codec) -> None:
+def test_another_codec_may_be_wanted(sent: str, codec: Codec) -> None:
     fields = [(b"key", b"value" * 10, n) for n in range(100)]
-    batch = converted(built(fields, 1, sent), codec=wanted)
-    assert check_batch(memoryview(batch)).compression == wanted
+    batch = converted(built(fields, 1, sent), codec=codec)
+    assert check_batch(memoryview(batch)).compression == codec
     assert [record[2:] for record in read(batch)] == [(b"key", b"value" * 10)] * 100
 
 
 def test_the_compression_level_is_passed_on() -> None:
-    asked: list[int] = []
+    codecs: list[int] = []
 
     def level(codec: int) -> int:
-        asked.append(codec)
+        codecs.append(codec)
         return 9
 
     converted(message(), codec=Codec.GZIP, level=level)
-    assert asked == [Codec.GZIP]
+    assert codecs == [Codec.GZIP]
 
 
 @pytest.mark.parametrize("times", [(0, 2**63 - 1 - BASE_TIMESTAMP_MS), (2**62, 0)])
 def test_times_may_be_far_apart(times: tuple[int, ...]) -> None:
     sent = b"".join(message(time_ms=time_ms) for time_ms in times)
-    assert [one[1] for one in read(converted(sent))] == [BASE_TIMESTAMP_MS + t for t in times]
+    assert [record[1] for record in read(converted(sent))] == [BASE_TIMESTAMP_MS + t for t in times]
 
 
 def test_the_difference_of_times_may_overflow() -> None:
@@ -117,7 +117,7 @@ def test_the_difference_of_times_may_overflow() -> None:
 def test_offsets_are_assigned_again(magic: int, offset: int) -> None:
     inside = [message(b"%d" % n, magic=magic, offset=offset + n) for n in range(3)]
     for sent in (b"".join(inside), wrapped(inside, magic=magic, offset=offset + 2)):
-        assert [one[0] for one in read(converted(sent))] == [0, 1, 2]
+        assert [record[0] for record in read(converted(sent))] == [0, 1, 2]
 
 
 def test_a_wrapper_of_librdkafka_says_0() -> None:
@@ -148,11 +148,11 @@ def test_the_flag_of_one_message_is_the_batch_s() -> None:
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_a_partial_message_at_the_end_is_dropped(magic: int) -> None:
-    one = message(magic=magic)
-    for size in range(1, len(one)):
-        assert len(read(converted(one + one[:size]))) == 1
-        assert len(read(converted(wrapped([one, one[:size]], magic=magic)))) == 1
-        assert converted(one[:size]) == b""
+    whole = message(magic=magic)
+    for size in range(1, len(whole)):
+        assert len(read(converted(whole + whole[:size]))) == 1
+        assert len(read(converted(wrapped([whole, whole[:size]], magic=magic)))) == 1
+        assert converted(whole[:size]) == b""
     assert converted(b"") == b""
 
 
@@ -190,11 +190,11 @@ def test_message_sets_that_are_refused(sent: bytes, code: ErrorCode) -> None:
 
 
 def test_sizes_are_bounded_of_each_message_and_of_the_batch() -> None:
-    one = message(value=b"x" * 100)
-    assert refused(one, bytes_max=len(one) - 1) == ErrorCode.MESSAGE_TOO_LARGE
-    batch = converted(one * 3)
-    assert converted(one * 3, bytes_max=len(batch)) == batch
-    assert refused(one * 3, bytes_max=len(batch) - 1) == ErrorCode.MESSAGE_TOO_LARGE
+    single = message(value=b"x" * 100)
+    assert refused(single, bytes_max=len(single) - 1) == ErrorCode.MESSAGE_TOO_LARGE
+    batch = converted(single * 3)
+    assert converted(single * 3, bytes_max=len(batch)) == batch
+    assert refused(single * 3, bytes_max=len(batch) - 1) == ErrorCode.MESSAGE_TOO_LARGE
 
 
 def test_the_decompressed_size_of_a_wrapper_is_limited() -> None:
@@ -265,14 +265,14 @@ def test_large_batches_are_joined_in_threads(name: str) -> None:
     lengths = []
     with suppress(StopIteration):
         while True:
-            wanted = steps.send(answer)
+            wait = steps.send(answer)
             answer = None
-            if isinstance(wanted, tuple):
-                answer = wanted[0](*wanted[1:])
-                if wanted[0].__name__ == "decompress":
+            if isinstance(wait, tuple):
+                answer = wait[0](*wait[1:])
+                if wait[0].__name__ == "decompress":
                     inflated = answer
-                elif wanted[0].__name__ == "join":
-                    joined.append(wanted[1])
+                elif wait[0].__name__ == "join":
+                    joined.append(wait[1])
             lengths.append(len(inflated))
     assert len(joined) == 1
     assert all(type(part) is bytes for part in joined[0])

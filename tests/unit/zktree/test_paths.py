@@ -246,9 +246,9 @@ REASSIGNMENTS = (
 
 
 def test_reassignments_that_old_tools_ask_for() -> None:
-    asked = list(paths.decode_reassignments(REASSIGNMENTS))
-    assert asked == [("t", 0, (0, 1)), ("u", 3, (2,))]
-    assert paths.encode_reassignments(asked) == REASSIGNMENTS
+    requested = list(paths.decode_reassignments(REASSIGNMENTS))
+    assert requested == [("t", 0, (0, 1)), ("u", 3, (2,))]
+    assert paths.encode_reassignments(requested) == REASSIGNMENTS
 
 
 def test_elections_that_old_tools_ask_for() -> None:

@@ -100,11 +100,11 @@ async def test_any_damage_before_other_frames_stops_the_start() -> None:
             damaged = bytearray(log)
             damaged[position] ^= 1 << bit
             logs.append(bytes(damaged))
-    for one in logs:
-        fs = disk_with(one)
+    for damaged_log in logs:
+        fs = disk_with(damaged_log)
         with pytest.raises(Corrupt, match=f"the frame at byte {sizes[1]} of .* is damaged"):
             await open_on(fs)
-        assert fs.read_bytes(LOG) == one
+        assert fs.read_bytes(LOG) == damaged_log
 
 
 @pytest.mark.parametrize("log", [b"", LOG_HEADER[:5], b"something else entirely, and longer"])

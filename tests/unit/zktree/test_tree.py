@@ -91,7 +91,9 @@ class Model:
     def do(self, op: TreeOp, session: int, zxid: int) -> type[CoordinationError] | None:
         match op:
             case CloseSession():
-                for path in [p for p, node in self.nodes.items() if node.owner == op.session_id]:
+                for path in [
+                    path for path, node in self.nodes.items() if node.owner == op.session_id
+                ]:
                     self.remove(path, zxid)
                 return None
             case Create():
@@ -214,31 +216,31 @@ def test_the_root_is_its_own_parent() -> None:
     assert parent_of("/") == "/"
 
 
-def one(tree: Tree, *ops: TreeOp, session: int = 7) -> list[WatchEvent]:
+def execute(tree: Tree, *ops: TreeOp, session: int = 7) -> list[WatchEvent]:
     return tree.execute(MultiTransaction(tree.zxid + 1, 0, session, ops)).events
 
 
 def test_the_length_of_paths_is_bounded() -> None:
     tree = Tree()
     longest = "/" + "a" * (PATH_CHARACTERS_MAX - 1)
-    one(tree, Create(longest))
+    execute(tree, Create(longest))
     for too_long in (Create(longest + "a"), Create(longest, sequential=True)):
         with pytest.raises(MultiFailed) as failure:
-            one(tree, too_long)
+            execute(tree, too_long)
         assert type(failure.value.cause) is BadArguments
     assert len(tree) == 2
 
 
 def test_events_in_order() -> None:
     tree = Tree()
-    assert one(tree, Create("/a"), Create("/a/b"), SetData("/a", b"x")) == [
+    assert execute(tree, Create("/a"), Create("/a/b"), SetData("/a", b"x")) == [
         (WatchKind.CREATED, "/a"),
         (WatchKind.CHILDREN_CHANGED, "/"),
         (WatchKind.CREATED, "/a/b"),
         (WatchKind.CHILDREN_CHANGED, "/a"),
         (WatchKind.DATA_CHANGED, "/a"),
     ]
-    assert one(tree, Check("/a"), Delete("/a/b")) == [
+    assert execute(tree, Check("/a"), Delete("/a/b")) == [
         (WatchKind.DELETED, "/a/b"),
         (WatchKind.CHILDREN_CHANGED, "/a"),
     ]
@@ -246,10 +248,10 @@ def test_events_in_order() -> None:
 
 def test_closing_a_session_deletes_what_it_owns_and_nothing_else() -> None:
     tree = Tree()
-    one(tree, Create("/mine", ephemeral=True), Create("/kept"))
-    one(tree, Create("/theirs", ephemeral=True), session=8)
+    execute(tree, Create("/mine", ephemeral=True), Create("/kept"))
+    execute(tree, Create("/theirs", ephemeral=True), session=8)
     assert tree.ephemerals() == [7, 8]
-    assert one(tree, CloseSession(7)) == [
+    assert execute(tree, CloseSession(7)) == [
         (WatchKind.DELETED, "/mine"),
         (WatchKind.CHILDREN_CHANGED, "/"),
     ]
@@ -259,9 +261,9 @@ def test_closing_a_session_deletes_what_it_owns_and_nothing_else() -> None:
 
 def test_a_copy_of_the_nodes_does_not_change() -> None:
     tree = Tree()
-    one(tree, Create("/a", b"1"))
+    execute(tree, Create("/a", b"1"))
     before = tree.copy_nodes()
-    one(tree, SetData("/a", b"2"), Create("/b"))
+    execute(tree, SetData("/a", b"2"), Create("/b"))
     assert sorted(before) == ["/", "/a"]
     assert before["/a"].data == b"1"
 
@@ -269,7 +271,7 @@ def test_a_copy_of_the_nodes_does_not_change() -> None:
 def test_a_failed_transaction_names_the_operation() -> None:
     tree = Tree()
     with pytest.raises(MultiFailed) as failure:
-        one(tree, Create("/a"), Delete("/a"), Delete("/a"))
+        execute(tree, Create("/a"), Delete("/a"), Delete("/a"))
     assert (failure.value.index, type(failure.value.cause)) == (2, NoNode)
     assert str(failure.value) == "operation 2: NoNode /a"
     assert tree.exists("/a") is None

@@ -41,12 +41,12 @@ def taken_over(fs: MemFs, size: int) -> Segment:
 
 def test_it_is_a_segment_with_its_indexes(caplog: pytest.LogCaptureFixture) -> None:
     fs = MemFs()
-    made = a_segment(fs)
-    write(made, 200)
-    assert made.next_offset == BASE + 3 * 199 + 1
-    made.finish()
-    segment = taken_over(fs, made.size)
-    assert fs.size(segment.path) == made.size
+    cleaned_segment = a_segment(fs)
+    write(cleaned_segment, 200)
+    assert cleaned_segment.next_offset == BASE + 3 * 199 + 1
+    cleaned_segment.finish()
+    segment = taken_over(fs, cleaned_segment.size)
+    assert fs.size(segment.path) == cleaned_segment.size
     assert len(segment.offsets) > 40
     assert segment.max_timestamp == logs.TIMESTAMP + 199
     for number in range(200):
@@ -63,9 +63,9 @@ def test_it_is_a_segment_with_its_indexes(caplog: pytest.LogCaptureFixture) -> N
 
 def test_there_is_a_transaction_index_when_there_are_entries() -> None:
     fs = MemFs()
-    made = a_segment(fs)
-    write(made, 1)
-    made.finish()
+    cleaned_segment = a_segment(fs)
+    write(cleaned_segment, 1)
+    cleaned_segment.finish()
     assert [name for name in fs.list_dir("/log") if "txn" in name] == []
     entries = [AbortedTxn(9, BASE - 5, BASE + 1, BASE - 5), AbortedTxn(8, BASE, BASE + 2, BASE)]
     again = CleanedSegment(fs, "/log", BASE, SETTINGS)
@@ -80,10 +80,10 @@ def test_there_is_a_transaction_index_when_there_are_entries() -> None:
 
 def test_a_finished_segment_survives_a_power_failure() -> None:
     fs = MemFs()
-    made = a_segment(fs)
-    made.add_aborted([AbortedTxn(9, BASE, BASE + 2, BASE)])
-    write(made, 100)
-    made.finish()
+    cleaned_segment = a_segment(fs)
+    cleaned_segment.add_aborted([AbortedTxn(9, BASE, BASE + 2, BASE)])
+    write(cleaned_segment, 100)
+    cleaned_segment.finish()
     before = {name: fs.read_bytes(f"/log/{name}") for name in fs.list_dir("/log")}
     assert len(before) == len(FILES)
     fs.sync_dir("/log")
@@ -95,37 +95,37 @@ def test_it_is_synced_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that the last fsync has little to do. Counted by letting one fail."""
     monkeypatch.setattr(cleaned, "SYNC_BYTES", 4 * WRITE_BYTES)
     fs = MemFs()
-    made = a_segment(fs)
+    cleaned_segment = a_segment(fs)
     fs.faults.append(Fault("sync"))
-    write(made, 3, size=WRITE_BYTES)
+    write(cleaned_segment, 3, size=WRITE_BYTES)
     with pytest.raises(OSError, match="Input/output"):
-        write(made, 2, size=WRITE_BYTES)
+        write(cleaned_segment, 2, size=WRITE_BYTES)
     assert SYNC_BYTES > 10 * WRITE_BYTES
 
 
 def test_a_discarded_one_leaves_nothing() -> None:
     fs = MemFs()
-    made = a_segment(fs)
-    made.add_aborted([AbortedTxn(9, BASE, BASE + 2, BASE)])
-    write(made, 10)
-    made.discard()
+    cleaned_segment = a_segment(fs)
+    cleaned_segment.add_aborted([AbortedTxn(9, BASE, BASE + 2, BASE)])
+    write(cleaned_segment, 10)
+    cleaned_segment.discard()
     assert fs.list_dir("/log") == []
 
 
 def test_an_empty_one_can_be_finished() -> None:
     fs = MemFs()
-    made = a_segment(fs)
-    made.finish()
+    cleaned_segment = a_segment(fs)
+    cleaned_segment.finish()
     assert taken_over(fs, 0).max_timestamp == -1
 
 
 def test_it_has_room_up_to_the_limits_of_its_files() -> None:
-    made = a_segment(MemFs(), segment_index_bytes=24)
-    assert made.has_room(1 << 40, BASE), "the first batch has to go somewhere"
-    write(made, 1)
-    assert made.has_room(cleaned.SIZE_MAX - made.size, BASE + 10)
-    assert not made.has_room(cleaned.SIZE_MAX - made.size + 1, BASE + 10)
-    assert made.has_room(1, BASE + 0x7FFFFFFF)
-    assert not made.has_room(1, BASE + 0x80000000)
-    write(made, 6)
-    assert not made.has_room(1, BASE + 10), "an index is full"
+    cleaned_segment = a_segment(MemFs(), segment_index_bytes=24)
+    assert cleaned_segment.has_room(1 << 40, BASE), "the first batch has to go somewhere"
+    write(cleaned_segment, 1)
+    assert cleaned_segment.has_room(cleaned.SIZE_MAX - cleaned_segment.size, BASE + 10)
+    assert not cleaned_segment.has_room(cleaned.SIZE_MAX - cleaned_segment.size + 1, BASE + 10)
+    assert cleaned_segment.has_room(1, BASE + 0x7FFFFFFF)
+    assert not cleaned_segment.has_room(1, BASE + 0x80000000)
+    write(cleaned_segment, 6)
+    assert not cleaned_segment.has_room(1, BASE + 10), "an index is full"

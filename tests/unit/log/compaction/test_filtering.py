@@ -84,7 +84,9 @@ def at_base(records: Sequence[Written], *, codec: str = "none", **fields: int) -
 
 def read(kept: bytes | bytearray | None) -> list[tuple[int, int, bytes | None, bytes | None]]:
     assert kept is not None
-    return [(r.offset, r.timestamp, r.key, r.value) for r in batches.read(kept)]
+    return [
+        (record.offset, record.timestamp, record.key, record.value) for record in batches.read(kept)
+    ]
 
 
 KEYS = (b"a", b"b", b"c", b"d")
@@ -256,8 +258,8 @@ def test_the_last_batch_of_a_segment_stays_empty() -> None:
 
 
 def marker(*, commit: bool, offset: int = 200, producer: int = 9, epoch: int = 2) -> bytearray:
-    made = end_marker(producer, epoch, Marker(commit, 5, BASE_TIMESTAMP_MS))
-    return patch(bytearray(made), base_offset=offset)
+    batch = end_marker(producer, epoch, Marker(commit, 5, BASE_TIMESTAMP_MS))
+    return patch(bytearray(batch), base_offset=offset)
 
 
 def transactional() -> bytearray:

@@ -21,7 +21,7 @@ def segments(
 
 
 def slots(groups: Sequence[Sequence[SegmentSize]], span: int = 10) -> list[list[int]]:
-    return [[segment.base_offset // span for segment in one] for one in groups]
+    return [[segment.base_offset // span for segment in members] for members in groups]
 
 
 def test_adjacent_segments_that_fit_are_grouped() -> None:
@@ -56,12 +56,12 @@ def test_there_is_nothing_to_group() -> None:
 
 @given(st.lists(st.integers(0, 150), max_size=200))
 def test_groups_are_all_segments_in_order_and_small_enough(sizes: list[int]) -> None:
-    wanted = segments(*sizes)
-    found = group(wanted, 100, 10_000)
-    assert [segment for one in found for segment in one] == wanted
-    for one in found:
-        assert len(one) <= GROUP_SEGMENTS_MAX
-        assert len(one) == 1 or sum(segment.log for segment in one) <= 100
-    for one, following in zip(found, found[1:], strict=False):
-        too_large = sum(segment.log for segment in one) + following[0].log > 100
-        assert too_large or len(one) == GROUP_SEGMENTS_MAX
+    ungrouped = segments(*sizes)
+    groups = group(ungrouped, 100, 10_000)
+    assert [segment for members in groups for segment in members] == ungrouped
+    for members in groups:
+        assert len(members) <= GROUP_SEGMENTS_MAX
+        assert len(members) == 1 or sum(segment.log for segment in members) <= 100
+    for members, following in zip(groups, groups[1:], strict=False):
+        too_large = sum(segment.log for segment in members) + following[0].log > 100
+        assert too_large or len(members) == GROUP_SEGMENTS_MAX

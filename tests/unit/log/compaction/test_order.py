@@ -18,10 +18,10 @@ def test_an_order_gets_through_a_pipe() -> None:
     log = logs.Broker(MemFs(), log_settings=logs.settings(segment_bytes=1000)).log()
     logs.append(log, logs.batch([b"x"], producer=logs.Producer(7, 0, 0)))
     logs.fill(log, 30)
-    wanted = compaction.order(log)
-    assert list(wanted.producers.producer_ids) == [7]
-    assert len(wanted.segments) > 3
-    assert pickle.loads(pickle.dumps(wanted)) == wanted
+    order = compaction.order(log)
+    assert list(order.producers.producer_ids) == [7]
+    assert len(order.segments) > 3
+    assert pickle.loads(pickle.dumps(order)) == order
     assert isinstance(pickle.loads(pickle.dumps(OsFs())), OsFs)
 
 

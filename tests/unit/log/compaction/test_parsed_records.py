@@ -35,8 +35,8 @@ def written(draw: st.DrawFn) -> Written:
     )
 
 
-def taken_apart(wanted: list[Written]) -> ParsedRecords:
-    return split(bytes(batches.build(wanted)[61:]), len(wanted), len(wanted) - 1)
+def taken_apart(records: list[Written]) -> ParsedRecords:
+    return split(bytes(batches.build(records)[61:]), len(records), len(records) - 1)
 
 
 def as_batch(payload: bytes, count: int, **values: int) -> list[Any]:
@@ -45,48 +45,48 @@ def as_batch(payload: bytes, count: int, **values: int) -> list[Any]:
 
 
 @given(st.lists(written(), min_size=1, max_size=12))
-def test_they_are_taken_apart(wanted: list[Written]) -> None:
-    found = taken_apart(wanted)
-    assert found.keys == [one.key or b"" for one in wanted]
-    assert found.keyless == [slot for slot, one in enumerate(wanted) if one.key is None]
-    assert found.tombstones == [slot for slot, one in enumerate(wanted) if one.value is None]
-    assert found.deltas == list(range(len(wanted)))
+def test_they_are_taken_apart(records: list[Written]) -> None:
+    found = taken_apart(records)
+    assert found.keys == [record.key or b"" for record in records]
+    assert found.keyless == [slot for slot, record in enumerate(records) if record.key is None]
+    assert found.tombstones == [slot for slot, record in enumerate(records) if record.value is None]
+    assert found.deltas == list(range(len(records)))
     assert found.ends[-1] == len(found.data)
-    base = wanted[0].time_ms
-    every = range(len(wanted))
-    assert timestamp_deltas(found, every) == [one.time_ms - base for one in wanted]
+    base = records[0].time_ms
+    every = range(len(records))
+    assert timestamp_deltas(found, every) == [record.time_ms - base for record in records]
 
 
 @given(st.lists(written(), min_size=1, max_size=12), st.data())
-def test_some_are_put_together(wanted: list[Written], data: st.DataObject) -> None:
-    found = taken_apart(wanted)
-    slots = sorted(data.draw(st.sets(st.sampled_from(range(len(wanted))), min_size=1)))
-    base = batches.BASE_TIMESTAMP_MS + wanted[0].time_ms
+def test_some_are_put_together(records: list[Written], data: st.DataObject) -> None:
+    found = taken_apart(records)
+    slots = sorted(data.draw(st.sets(st.sampled_from(range(len(records))), min_size=1)))
+    base = batches.BASE_TIMESTAMP_MS + records[0].time_ms
     read = as_batch(join(found, slots), len(slots), base_timestamp=base)
-    assert [as_tuple(record) for record in read] == [shown(wanted, slot) for slot in slots]
+    assert [as_tuple(record) for record in read] == [shown(records, slot) for slot in slots]
     later = data.draw(st.sampled_from([0, 1, 1000, 1 << 41, -5]))
     read = as_batch(join_shifted(found, slots, later), len(slots), base_timestamp=base + later)
-    assert [as_tuple(record) for record in read] == [shown(wanted, slot) for slot in slots]
+    assert [as_tuple(record) for record in read] == [shown(records, slot) for slot in slots]
 
 
 def as_tuple(record: Any) -> tuple[Any, ...]:
     return record.offset, record.timestamp, record.key, record.value, list(record.headers)
 
 
-def shown(wanted: list[Written], slot: int) -> tuple[Any, ...]:
-    one = wanted[slot]
+def shown(records: list[Written], slot: int) -> tuple[Any, ...]:
+    record = records[slot]
     return (
         slot,
-        batches.BASE_TIMESTAMP_MS + one.time_ms,
-        one.key,
-        one.value,
-        list(one.headers),
+        batches.BASE_TIMESTAMP_MS + record.time_ms,
+        record.key,
+        record.value,
+        list(record.headers),
     )
 
 
 def test_many_records_have_long_deltas() -> None:
-    wanted = [Written(b"%d" % number) for number in range(20_000)]
-    found = taken_apart(wanted)
+    records = [Written(b"%d" % number) for number in range(20_000)]
+    found = taken_apart(records)
     assert found.deltas == list(range(20_000))
     assert found.keys[-1] == b"19999"
 

@@ -101,20 +101,24 @@ def test_compaction_reports_its_statistics() -> None:
     fs = MemFs()
     log = a_broker(fs, segment_bytes=3000).log()
     write(log, random.Random(2), 200)
-    wanted = order(log)
-    news: list[Any] = []
-    outcome = compact(InlineWorker(news.append), fs, wanted)
-    assert {base for one in news for base in one.old} == {base for base, _ in wanted.segments}
-    for one in news:
-        assert isinstance(one, Replacement)
-        for base, size in one.new:
+    compaction_order = order(log)
+    messages: list[Any] = []
+    outcome = compact(InlineWorker(messages.append), fs, compaction_order)
+    assert {base for replacement in messages for base in replacement.old} == {
+        base for base, _ in compaction_order.segments
+    }
+    for replacement in messages:
+        assert isinstance(replacement, Replacement)
+        for base, size in replacement.new:
             assert fs.size(f"{log.directory}/{base:020d}.log.cleaned") == size
-    sizes = sum(size for _, size in wanted.segments)
+    sizes = sum(size for _, size in compaction_order.segments)
     assert outcome.bytes_indexed == outcome.bytes_read == sizes
-    assert outcome.bytes_written == sum(size for one in news for _, size in one.new)
-    read = [record for record in read_all(log) if record.offset < wanted.end_offset]
+    assert outcome.bytes_written == sum(
+        size for replacement in messages for _, size in replacement.new
+    )
+    read = [record for record in read_all(log) if record.offset < compaction_order.end_offset]
     assert outcome.records_read == len(read)
-    assert outcome.records_kept == len(compacted(read, 0, wanted.end_offset))
+    assert outcome.records_kept == len(compacted(read, 0, compaction_order.end_offset))
     assert outcome.records_keyless == sum(record.key is None for record in read)
 
 
@@ -123,15 +127,17 @@ def test_it_reports_progress_once_a_second() -> None:
     log = a_broker(fs, segment_bytes=300_000).log()
     for number in range(40):
         write_value(log, b"key-%d" % (number % 7), 30_000)
-    news: list[Any] = []
+    messages: list[Any] = []
     limits = replace(LIMITS, read_bytes=1, bytes_per_s=200_000.0)
-    worker = InlineWorker(news.append)
+    worker = InlineWorker(messages.append)
     outcome = compact(worker, fs, order(log, limits=limits))
-    progress = [one for one in news if isinstance(one, Progress)]
+    progress = [message for message in messages if isinstance(message, Progress)]
     assert len(progress) >= 5
     assert abs(len(progress) - outcome.total_s / run.REPORT_INTERVAL_S) < outcome.total_s / 2
-    assert [one.stage for one in progress] == sorted((one.stage for one in progress), reverse=True)
-    assert all(0 < one.bytes_done <= one.bytes_in_all for one in progress)
+    assert [report.stage for report in progress] == sorted(
+        (report.stage for report in progress), reverse=True
+    )
+    assert all(0 < report.bytes_done <= report.bytes_in_all for report in progress)
     assert outcome.waited_s > 0
     spent = outcome.bytes_indexed + outcome.bytes_read + outcome.bytes_written
     assert abs(outcome.total_s - spent / 200_000) < 1
@@ -157,9 +163,9 @@ def test_a_segment_that_stays_as_it_is_is_not_replaced() -> None:
     log = a_broker(fs, segment_bytes=1000).log()
     for number in range(40):
         write_value(log, b"%d" % number, 850)
-    news: list[Any] = []
-    outcome = compact(InlineWorker(news.append), fs, order(log))
-    assert news == []
+    messages: list[Any] = []
+    outcome = compact(InlineWorker(messages.append), fs, order(log))
+    assert messages == []
     assert outcome.records_kept == outcome.records_read == 39
     assert [name for name in fs.list_dir(log.directory) if name.endswith(".cleaned")] == []
 
@@ -354,7 +360,8 @@ def known_from_batches(log: PartitionLog, fs: MemFs, end: int) -> Known:
     none = Snapshots(fs, log.directory, ())
     run_at_once(replay_in_steps(log._segments, none, states, log.start_offset, end))
     return {
-        one.producer_id: (one.epoch, one.last_sequence, one.txn_first_offset >= 0) for one in states
+        entry.producer_id: (entry.epoch, entry.last_sequence, entry.txn_first_offset >= 0)
+        for entry in states
     }
 
 

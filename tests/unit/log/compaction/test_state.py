@@ -96,15 +96,17 @@ def test_a_truncated_log_is_dirty_from_there_and_a_running_compaction_is_void() 
     fill(broker)
     log = broker.log()
     clean(log, fs)
-    news: list[Any] = []
+    messages: list[Any] = []
     fill(broker)
     serial = log.compaction.serial
-    compact(InlineWorker(news.append), fs, order(log))
+    compact(InlineWorker(messages.append), fs, order(log))
     run_at_once(broker.logs.truncate_in_steps(log, 20))
     assert log.compaction.first_dirty(0, 20) == 20
     fill(broker)
     before = read_all(log)
-    assert not any(log.compaction.replace(log.settings, one, serial) for one in news)
+    assert not any(
+        log.compaction.replace(log.settings, replacement, serial) for replacement in messages
+    )
     assert read_all(log) == before
 
 
@@ -119,15 +121,19 @@ def test_a_compaction_begun_during_a_truncation_is_void(
     log = broker.log()
     cutting = log.truncate_in_steps(log.end_offset - 1)
     next(cutting)
-    news: list[Any] = []
+    messages: list[Any] = []
     serial = log.compaction.serial
-    compact(InlineWorker(news.append), fs, order(log))
+    compact(InlineWorker(messages.append), fs, order(log))
     before = read_all(log)
-    assert not any(log.compaction.replace(log.settings, one, serial) for one in news)
+    assert not any(
+        log.compaction.replace(log.settings, replacement, serial) for replacement in messages
+    )
     for _ in cutting:
         pass
-    assert not any(log.compaction.replace(log.settings, one, serial) for one in news)
-    assert news and read_all(log) == before
+    assert not any(
+        log.compaction.replace(log.settings, replacement, serial) for replacement in messages
+    )
+    assert messages and read_all(log) == before
 
 
 def test_records_after_a_truncation_are_not_clean_after_a_crash() -> None:
@@ -150,12 +156,12 @@ def test_segments_that_went_meanwhile_are_not_replaced() -> None:
     broker = a_broker(fs)
     fill(broker)
     log = broker.log()
-    news: list[Any] = []
-    compact(InlineWorker(news.append), fs, order(log))
+    messages: list[Any] = []
+    compact(InlineWorker(messages.append), fs, order(log))
     log.advance_start(30)
     assert log.delete_old(logs.TIMESTAMP, log.end_offset)
     before = read_all(log)
-    assert not log.compaction.replace(log.settings, news[0], log.compaction.serial)
+    assert not log.compaction.replace(log.settings, messages[0], log.compaction.serial)
     assert read_all(log) == before
 
 
@@ -178,7 +184,7 @@ def test_very_many_producers_are_collected_in_steps_while_they_write(
         write(producer_id, int(producer_id < 5))
     assert len(list(steps)) == 2
     last = {0: 0, 1: 1, 2: 2, 3: 3, 4: 6, 5: 7}
-    assert found.by_producer() == {one: LastRecord(at, 1) for one, at in last.items()}
+    assert found.by_producer() == {producer: LastRecord(at, 1) for producer, at in last.items()}
 
 
 def test_an_order_names_producers_and_later_transactions() -> None:

@@ -44,9 +44,9 @@ class Ready:
         logs.flush(self.log)
         self.log.configure(replace(SETTINGS, segment_bytes=1 << 20))  # one group of all
         self.before = read_all(self.log)
-        self.news: list[Any] = []
-        wanted = order(self.log)
-        outcome = compact(InlineWorker(self.news.append), self.fs, wanted)
+        self.replacements: list[Any] = []
+        compaction_order = order(self.log)
+        outcome = compact(InlineWorker(self.replacements.append), self.fs, compaction_order)
         self.after = compacted(self.before, 0, outcome.end_offset)
         self.after = [record for record in self.after if record.value != b"x"]
 
@@ -54,8 +54,8 @@ class Ready:
         logs.append(self.log, memoryview(build([Written(key, value)])))
 
     def swap(self) -> None:
-        for one in self.news:
-            assert self.log.compaction.replace(self.log.settings, one, 0)
+        for replacement in self.replacements:
+            assert self.log.compaction.replace(self.log.settings, replacement, 0)
 
     def read(self) -> list[Keyed]:
         return read_all(self.broker.log())
@@ -67,8 +67,8 @@ def names(log: PartitionLog, fs: MemFs) -> list[str]:
 
 def test_readers_see_the_new_segments_at_once() -> None:
     ready = Ready()
-    assert len(ready.news) == 1
-    assert len(ready.news[0].old) > 3
+    assert len(ready.replacements) == 1
+    assert len(ready.replacements[0].old) > 3
     ready.swap()
     assert ready.read() == ready.after != ready.before
     left = names(ready.log, ready.fs)
@@ -89,10 +89,10 @@ def test_old_files_wait_for_their_removal_and_old_snapshots_go() -> None:
     ready = Ready()
     ready.swap()
     deleted = [name for name in names(ready.log, ready.fs) if name.endswith(".deleted")]
-    assert len(deleted) >= 3 * len(ready.news[0].old)
-    kept = {base for base, _ in ready.news[0].new}
+    assert len(deleted) >= 3 * len(ready.replacements[0].old)
+    kept = {base for base, _ in ready.replacements[0].new}
     snapshots = {int(n[:20]) for n in names(ready.log, ready.fs) if n.endswith(".snapshot")}
-    assert snapshots.isdisjoint(set(ready.news[0].old) - kept)
+    assert snapshots.isdisjoint(set(ready.replacements[0].old) - kept)
     logs.purge(ready.broker.logs)
     left = names(ready.log, ready.fs)
     assert [name for name in left if name.endswith(".deleted")] == []
@@ -101,9 +101,17 @@ def test_old_files_wait_for_their_removal_and_old_snapshots_go() -> None:
 
 def test_the_transaction_index_is_replaced_with_the_segments() -> None:
     ready = Ready()
-    before = [list(s.txns.entries()) for s in segments(ready.log) if s.txns and s.txns.count]
+    before = [
+        list(segment.txns.entries())
+        for segment in segments(ready.log)
+        if segment.txns and segment.txns.count
+    ]
     ready.swap()
-    after = [list(s.txns.entries()) for s in segments(ready.log) if s.txns and s.txns.count]
+    after = [
+        list(segment.txns.entries())
+        for segment in segments(ready.log)
+        if segment.txns and segment.txns.count
+    ]
     assert len(after) == 1
     assert after == before
 
@@ -150,8 +158,8 @@ def test_a_kill_while_one_segment_becomes_several_loses_nothing(
     """The first of them does not hold what is in the others."""
     monkeypatch.setattr(cleaned, "SIZE_MAX", 1000)
     ready = Ready()
-    (one,) = ready.news
-    assert len(one.new) > 1
+    (replacement,) = ready.replacements
+    assert len(replacement.new) > 1
     ready.fs.faults.append(Fault("rename", skip=step))
     with pytest.raises(OSError):
         ready.swap()
@@ -176,7 +184,7 @@ def test_too_many_open_files_change_nothing() -> None:
             ready.swap()  # there is a descriptor again
         ready.fs.faults.clear()
         assert ready.read() == ready.after
-        assert [s.txns.count for s in segments(ready.log) if s.txns.count] == [1]
+        assert [segment.txns.count for segment in segments(ready.log) if segment.txns.count] == [1]
         if short.times:
             break
     assert refused, "a transaction index was to be opened"
@@ -184,15 +192,17 @@ def test_too_many_open_files_change_nothing() -> None:
 
 def test_it_does_not_fit_a_log_that_has_changed() -> None:
     ready = Ready()
-    (one,) = ready.news
-    row = SegmentList(segments(ready.log))
-    assert fits(row, one)
-    assert not fits(row, Replacement(one.old[1:2] + one.old[3:4], one.new)), "not neighbours"
-    active = row.active.base_offset
-    assert not fits(row, Replacement((active,), one.new)), "not closed"
-    assert not fits(row, Replacement((one.old[0] + 1,), one.new))
-    row.remove_oldest(1)
-    assert not fits(row, one), "one has gone"
+    (replacement,) = ready.replacements
+    segment_list = SegmentList(segments(ready.log))
+    assert fits(segment_list, replacement)
+    assert not fits(
+        segment_list, Replacement(replacement.old[1:2] + replacement.old[3:4], replacement.new)
+    ), "not neighbours"
+    active = segment_list.active.base_offset
+    assert not fits(segment_list, Replacement((active,), replacement.new)), "not closed"
+    assert not fits(segment_list, Replacement((replacement.old[0] + 1,), replacement.new))
+    segment_list.remove_oldest(1)
+    assert not fits(segment_list, replacement), "one has gone"
 
 
 @pytest.mark.parametrize("seed", range(60))

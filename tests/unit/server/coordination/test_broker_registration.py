@@ -29,8 +29,8 @@ INFO = BrokerInfo((Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", 23183),), rac
 async def test_ensure_paths_creates_missing_nodes_in_one_transaction() -> None:
     session = await open_on(new_fs())
     await session.create("/a", b"kept")
-    made = await ensure_paths(session, {"/a": b"not", "/b/c/d": b"new", "/b/e": None})
-    assert made == ["/b/c/d", "/b/e"]
+    created = await ensure_paths(session, {"/a": b"not", "/b/c/d": b"new", "/b/e": None})
+    assert created == ["/b/c/d", "/b/e"]
     nodes = {path: await session.get(path) for path in ("/a", "/b", "/b/c", "/b/c/d", "/b/e")}
     assert [node.data for node in nodes.values()] == [b"kept", None, None, b"new", None]
     assert len({nodes[path].stat.czxid for path in nodes if path != "/a"}) == 1

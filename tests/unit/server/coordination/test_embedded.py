@@ -150,36 +150,36 @@ def test_nothing_acknowledged_is_ever_lost(script: list[tuple[str, int]]) -> Non
         history: list[Nodes] = [{"/": (None, 0)}]
         acknowledged = 0
         session, jobs = await reopened(fs)
-        for what, number in script:
-            if what == "sync":
+        for action, number in script:
+            if action == "sync":
                 while jobs.held:
                     jobs.release()
                     jobs.hold()
                     await run_until_idle()
                 acknowledged = len(history) - 1
-            elif what in ("kill", "power cut"):
-                fs.kill() if what == "kill" else fs.crash(Random(number))
+            elif action in ("kill", "power cut"):
+                fs.kill() if action == "kill" else fs.crash(Random(number))
                 session, jobs = await reopened(fs)
                 nodes = await all_nodes(session)
                 found = {path: (node.data, node.stat.version) for path, node in nodes.items()}
                 assert found in history[acknowledged:]
                 history, acknowledged = [found], 0
             else:
-                after = await request(session, what, f"/{number}", history[-1])
+                after = await request(session, action, f"/{number}", history[-1])
                 if after != history[-1]:
                     history.append(after)
 
     asyncio.run(run())
 
 
-async def request(session: EmbeddedCoordination, what: str, path: str, nodes: Nodes) -> Nodes:
+async def request(session: EmbeddedCoordination, action: str, path: str, nodes: Nodes) -> Nodes:
     """Send a request; the nodes that there are when it has taken effect."""
     answer: Awaitable[object]
     _, version = nodes.get(path, (None, -1))
-    if what == "create":
+    if action == "create":
         answer = session.create(path, b"c")
         after = nodes if path in nodes else nodes | {path: (b"c", 0)}
-    elif what == "set":
+    elif action == "set":
         answer = session.set(path, b"s")
         after = nodes | {path: (b"s", version + 1)} if path in nodes else nodes
     else:

@@ -134,5 +134,5 @@ def test_each_write_takes_effect_once_and_is_told_so(seed: int) -> None:
         real.write(ops) if outcome is None else outcome
         for ops, outcome in zip(writes, outcomes, strict=True)
     ]
-    assert [said(one) for one in found] == [said(one) for one in expected]
+    assert [said(outcome) for outcome in found] == [said(outcome) for outcome in expected]
     assert real.nodes() == ideal.nodes()

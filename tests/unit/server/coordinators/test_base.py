@@ -96,9 +96,9 @@ async def test_modules_are_imported_one_by_one_when_the_topic_is_created(
         imported.append(module)
 
     monkeypatch.setattr("kavka.server.runtime.lazy_imports.import_module", check)
-    asked = asyncio.ensure_future(make(broker, kind))
+    making = asyncio.ensure_future(make(broker, kind))
     await broker.advance(0)
-    await asked
+    await making
     assert imported == list(modules)
     assert len(kind.of(broker).runners) == 50
     assert kind.write(broker) == DONE
@@ -115,9 +115,9 @@ async def test_a_partition_that_another_broker_leads_after_the_import_is_not_loa
             replica.partition.follow(next_term(replica, leader=2))
 
     monkeypatch.setattr("kavka.server.runtime.lazy_imports.import_module", lose)
-    asked = asyncio.ensure_future(make(broker, kind))
+    making = asyncio.ensure_future(make(broker, kind))
     await broker.advance(0)
-    await asked
+    await making
     assert len(kind.of(broker).runners) == 49
     assert refusal(lambda: kind.read(broker)) == ErrorCode.NOT_COORDINATOR
 
@@ -203,11 +203,13 @@ async def test_a_failed_log_directory_unloads_its_partitions(
     broker: MemoryBroker, kind: Kind
 ) -> None:
     await make(broker, kind)
-    lost = [one for one in broker.replicas() if one.log.directory.startswith("/more")]
+    lost = [replica for replica in broker.replicas() if replica.log.directory.startswith("/more")]
     assert 0 < len(lost) < 50
     index = lost[0].log.partition
     names = [f"name {number}" for number in range(200)]
-    name = next(one for one in names if kind.of(broker).partition_of(one) == index)
+    name = next(
+        candidate for candidate in names if kind.of(broker).partition_of(candidate) == index
+    )
     assert kind.write(broker, name) == DONE
     segment = f"{lost[0].log.directory}/00000000000000000000.log"
     broker.fs.faults.append(Fault("pwrite", segment, error=errno.EIO))

@@ -79,7 +79,9 @@ async def test_all_records_are_replayed_in_order(
     append(broker, batches.build(written(*keys[20:], value=None), codec=codec))
     toy = Toy()
     loaded = await replay(broker, toy, bytes_max=bytes_max)
-    assert toy.numbers == {key: b"old" if i < 10 else b"new" for i, key in enumerate(keys[:20])}
+    assert toy.numbers == {
+        key: b"old" if number < 10 else b"new" for number, key in enumerate(keys[:20])
+    }
     assert loaded.end == 60
     assert loaded.records == 60
     assert loaded.size_bytes == broker.replica().log.size_bytes

@@ -32,8 +32,8 @@ async def test_one_decision_is_one_batch(broker: MemoryBroker) -> None:
     kit.runner.call(lambda _, future, __: Decision(records, [Reply(future, None)]))
     data = (await broker.fetch()).records
     assert batches.field(data, "record_count") == 3
-    assert [JournalRecord(one.key, one.value) for one in batches.read(data)] == records
-    assert {one.timestamp for one in await broker.read_all()} == {broker.clock.now_ms()}
+    assert [JournalRecord(record.key, record.value) for record in batches.read(data)] == records
+    assert {record.timestamp for record in await broker.read_all()} == {broker.clock.now_ms()}
 
 
 @pytest.mark.parametrize("codec", Codec)
@@ -49,8 +49,8 @@ async def test_small_batches_are_compressed_if_so_configured(
     second = int.from_bytes(data[8:12], "big") + 12
     assert batches.field(data, "attributes") == codec
     assert batches.field(data[second:], "attributes") == Codec.NONE
-    assert [one.value for one in batches.read(data[:second])] == [b"x" * 1000]
-    assert [one.value for one in batches.read(data[second:])] == [big]
+    assert [record.value for record in batches.read(data[:second])] == [b"x" * 1000]
+    assert [record.value for record in batches.read(data[second:])] == [big]
 
 
 @scenario("message.max.bytes=70000", topics=ONE)

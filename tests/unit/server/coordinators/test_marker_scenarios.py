@@ -50,8 +50,8 @@ class Markers(CoordinatorMachine):
                 log += f" (read: {b' '.join(read).decode()})"
             found["{}-{}".format(*replica.key)] = log
         runner = self.broker.parts.transactions.runner_for("tx")
-        for name, one in runner.machine.state.transactions.items() if runner else ():
-            found[name] = one.state.title
+        for name, transaction in runner.machine.state.transactions.items() if runner else ():
+            found[name] = transaction.state.title
         writer = self.broker.parts.transaction_markers
         return {**found, "waiting": str(writer.waiting if writer else 0)}
 
@@ -65,11 +65,11 @@ class Markers(CoordinatorMachine):
                 version = command.number("version", 12)
                 self.producers[name] = await Transactor(self.broker, name, version).init()
                 self.producers[name].client = self.broker.connect()
-            one = self.producers[name]
+            producer = self.producers[name]
             for place in places_of(command.words):
-                if not one.is_newer:
-                    await one.add(place)
-                assert (await one.write(place)).code == ErrorCode.NONE
+                if not producer.is_newer:
+                    await producer.add(place)
+                assert (await producer.write(place)).code == ErrorCode.NONE
 
         return self.then(write())
 

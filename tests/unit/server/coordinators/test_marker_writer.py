@@ -48,16 +48,16 @@ def state(broker: MemoryBroker, name: str = "tx") -> str:
 
 async def written(broker: MemoryBroker, *places: tuple[str, int], name: str = "tx") -> Transactor:
     """A producer with one record in each partition."""
-    one = await Transactor(broker, name).init()
+    producer = await Transactor(broker, name).init()
     for place in places:
-        assert (await one.write(place)).code == Code.NONE
-    return one
+        assert (await producer.write(place)).code == Code.NONE
+    return producer
 
 
 async def writer_after(broker: MemoryBroker, *places: tuple[str, int]) -> MarkerWriter:
     """The writer, after a first transaction."""
-    one = await written(broker, *places)
-    assert await one.end(commit=True) == Code.NONE
+    producer = await written(broker, *places)
+    assert await producer.end(commit=True) == Code.NONE
     await run_until_idle()
     return writer(broker)
 
@@ -79,13 +79,13 @@ async def test_the_next_transaction_finds_the_one_before_completed(
     broker: MemoryBroker, version: int
 ) -> None:
     """Its markers are written in the loop iteration after the response."""
-    one = await Transactor(broker, version=version).init()
+    producer = await Transactor(broker, version=version).init()
     for places in ((PLACE, OTHER), (PLACE,), (PLACE,)):
         if version < 12:
-            assert set(await one.add(*places)) == {Code.NONE}
+            assert set(await producer.add(*places)) == {Code.NONE}
         for place in places:
-            assert (await one.write(place)).code == Code.NONE
-        assert await one.end(commit=True) == Code.NONE
+            assert (await producer.write(place)).code == Code.NONE
+        assert await producer.end(commit=True) == Code.NONE
     await run_until_idle()
     assert state(broker) == "CompleteCommit" and writer(broker).waiting == 0
     assert (await committed(broker), await committed(broker, OTHER)) == ([b"v"] * 3, [b"v"])
@@ -96,8 +96,8 @@ async def test_the_next_transaction_finds_the_one_before_completed(
 async def test_a_marker_has_the_kind_of_time_of_its_topic(broker: MemoryBroker, kind: str) -> None:
     """As those of Apache Kafka: `tests/broker/test_transactional_logs.py` compares all bytes."""
     await broker.create("t", configs={"message.timestamp.type": kind})
-    one = await written(broker, PLACE)
-    assert await one.end(commit=True) == Code.NONE
+    producer = await written(broker, PLACE)
+    assert await producer.end(commit=True) == Code.NONE
     await run_until_idle()
     marker = (await broker.fetch(1)).records
     header = read_header(bytes(marker))
@@ -184,9 +184,9 @@ async def test_markers_sent_for_an_id_replace_those_before(broker: MemoryBroker)
 async def test_a_resignation_stops_markers_that_are_about_to_be_written(
     broker: MemoryBroker,
 ) -> None:
-    one, replica = await written(broker, PLACE), broker.replica()
+    producer, replica = await written(broker, PLACE), broker.replica()
     replica.partition.follow(next_term(replica, leader=2))
-    assert await one.end(commit=True) == Code.NONE
+    assert await producer.end(commit=True) == Code.NONE
     await run_until_idle()
     replica.partition.lead(next_term(replica, leader=1))
     replica.role_changed()
@@ -227,13 +227,13 @@ async def test_a_topic_that_this_broker_does_not_know_yet_is_not_a_deleted_one(
     broker: MemoryBroker,
 ) -> None:
     """Its metadata may be behind, and so may what it has read from the tree."""
-    one = await written(broker, PLACE)
+    producer = await written(broker, PLACE)
     tree, parts = Tree(broker), broker.parts
     replica = parts.replicas.remove(*PLACE)
     assert replica is not None
     known = parts.metadata.image
     parts.metadata.image = replace(known, topics={})
-    assert await one.end(commit=True) == Code.NONE
+    assert await producer.end(commit=True) == Code.NONE
     await run_until_idle()
     (read,) = tree.reads
     parts.replicas.add(replica)
@@ -251,10 +251,10 @@ async def test_a_topic_that_this_broker_does_not_know_yet_is_not_a_deleted_one(
 async def test_a_tree_that_can_not_be_read_is_read_again(
     broker: MemoryBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    one = await written(broker, PLACE)
+    producer = await written(broker, PLACE)
     await broker.ask("DeleteTopics", 5, topic_names=["t"], timeout_ms=5000)
     tree = Tree(broker)
-    assert await one.end(commit=True) == Code.NONE
+    assert await producer.end(commit=True) == Code.NONE
     await run_until_idle()
     tree.reads[0].set_exception(Overloaded("/t"))
     await run_until_idle()
@@ -273,9 +273,9 @@ async def test_a_tree_that_can_not_be_read_is_read_again(
 async def test_a_failed_append_concerns_one_marker_and_is_retried(
     broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    one = await written(broker, PLACE, OTHER)
+    producer = await written(broker, PLACE, OTHER)
     let_markers_fail(monkeypatch)
-    assert await one.end(commit=True) == Code.NONE
+    assert await producer.end(commit=True) == Code.NONE
     await run_until_idle()
     assert "writing a transaction marker to t-0 failed" in caplog.text
     assert await committed(broker, OTHER) == [b"v"]
@@ -288,11 +288,11 @@ async def test_a_failed_append_concerns_one_marker_and_is_retried(
 async def test_a_failure_after_the_append_is_retried_too(
     broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    one, other = await written(broker, PLACE), await written(broker, OTHER, name="other")
+    producer, other = await written(broker, PLACE), await written(broker, OTHER, name="other")
     hold(broker, *PLACE)
     with monkeypatch.context() as patch:
         patch.setattr(broker.parts.purgatory, "watch", failing("planted"))
-        assert await one.end(commit=True) == Code.NONE
+        assert await producer.end(commit=True) == Code.NONE
         assert await other.end(commit=True) == Code.NONE
         await run_until_idle()
     assert "planted" in caplog.text
@@ -334,12 +334,12 @@ async def test_a_coordinator_that_fails_is_notified_again_unless_it_has_resigned
     caplog: pytest.LogCaptureFixture,
     resigned: bool,
 ) -> None:
-    one, other = await written(broker, PLACE), await written(broker, OTHER, name="other")
+    producer, other = await written(broker, PLACE), await written(broker, OTHER, name="other")
     transactions = broker.parts.transactions
     runner = transactions.runner_for("tx")
     assert runner is not None
     monkeypatch.setattr(runner.machine, "markers_written", failing("planted"))
-    assert await one.end(commit=True) == Code.NONE
+    assert await producer.end(commit=True) == Code.NONE
     assert await other.end(commit=True) == Code.NONE
     await broker.advance(RETRY_MS)
     assert caplog.text.count("can't write completion of transaction 'tx'; retrying: planted") == 2

@@ -33,7 +33,7 @@ async def committed(broker: MemoryBroker, group: str = "g") -> int:
 
 async def groups(broker: MemoryBroker) -> list[str]:
     answer = await broker.ask("ListGroups", 5, states_filter=[], types_filter=[])
-    return sorted(one.group_id for one in answer.groups)
+    return sorted(group.group_id for group in answer.groups)
 
 
 async def prepare(broker: MemoryBroker) -> None:

@@ -18,14 +18,14 @@ class Blocks:
     """Reserves blocks of three, each when the test says so."""
 
     def __init__(self) -> None:
-        self.asked: list[asyncio.Future[tuple[int, int]]] = []
+        self.requests: list[asyncio.Future[tuple[int, int]]] = []
 
     async def allocate(self) -> tuple[int, int]:
-        self.asked.append(asyncio.get_running_loop().create_future())
-        return await self.asked[-1]
+        self.requests.append(asyncio.get_running_loop().create_future())
+        return await self.requests[-1]
 
     def give(self, first: int, count: int = 3) -> None:
-        self.asked[-1].set_result((first, count))
+        self.requests[-1].set_result((first, count))
 
 
 def allocating(
@@ -46,16 +46,16 @@ async def test_another_block_is_reserved_when_one_is_used_up(
 ) -> None:
     taken = [asyncio.ensure_future(ids.next()) for _ in range(5)]
     await run_until_idle()
-    assert len(blocks.asked) == 1, "all wait for one block"
+    assert len(blocks.requests) == 1, "all wait for one block"
     blocks.give(1000)
     await run_until_idle()
-    assert [one.result() for one in taken if one.done()] == [1000, 1001, 1002]
-    assert len(blocks.asked) == 2
+    assert [future.result() for future in taken if future.done()] == [1000, 1001, 1002]
+    assert len(blocks.requests) == 2
     blocks.give(7000)
     await run_until_idle()
-    assert [one.result() for one in taken[3:]] == [7000, 7001]
+    assert [future.result() for future in taken[3:]] == [7000, 7001]
     assert await ids.next() == 7002
-    assert len(blocks.asked) == 2
+    assert len(blocks.requests) == 2
 
 
 @allocating
@@ -63,13 +63,13 @@ async def test_ids_of_a_reserved_block_can_be_taken_at_once(
     ids: ProducerIdAllocator, blocks: Blocks
 ) -> None:
     assert ids.try_next() is None
-    assert not blocks.asked, "this reserves none"
+    assert not blocks.requests, "this reserves none"
     reserving = [asyncio.ensure_future(ids.reserve()) for _ in range(2)]
     await run_until_idle()
     blocks.give(1000)
     await asyncio.gather(*reserving)
     await ids.reserve()
-    assert len(blocks.asked) == 1, "there are some left"
+    assert len(blocks.requests) == 1, "there are some left"
     assert [ids.try_next() for _ in range(4)] == [1000, 1001, 1002, None]
 
 
@@ -79,8 +79,8 @@ async def test_a_failure_concerns_all_that_wait_and_no_later_request(
 ) -> None:
     waiting = [asyncio.ensure_future(ids.next()) for _ in range(2)]
     await run_until_idle()
-    blocks.asked[-1].set_exception(ApiError(ErrorCode.INVALID_REQUEST))
-    assert [await code(one) for one in waiting] == [ErrorCode.INVALID_REQUEST] * 2
+    blocks.requests[-1].set_exception(ApiError(ErrorCode.INVALID_REQUEST))
+    assert [await code(future) for future in waiting] == [ErrorCode.INVALID_REQUEST] * 2
     later = asyncio.ensure_future(ids.next())
     await run_until_idle()
     blocks.give(2000)
@@ -95,10 +95,10 @@ async def test_a_refused_block_that_nothing_waits_for_is_no_failed_task(
     reserving = ids.begin_reserve()
     assert reserving is not None
     await run_until_idle()
-    blocks.asked[-1].set_exception(not_controller())
-    refusal = await reserving
-    assert refusal is not None
-    assert refusal.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    blocks.requests[-1].set_exception(not_controller())
+    error = await reserving
+    assert error is not None
+    assert error.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
 @allocating
@@ -109,7 +109,7 @@ async def test_if_no_block_can_be_reserved_clients_retry(
     for failure in (Overloaded("/id"), not_controller(), ApiError(ErrorCode.NOT_CONTROLLER)):
         waiting = asyncio.ensure_future(ids.next())
         await run_until_idle()
-        blocks.asked[-1].set_exception(failure)
+        blocks.requests[-1].set_exception(failure)
         assert await code(waiting) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     later = asyncio.ensure_future(ids.next())
     await run_until_idle()

@@ -11,11 +11,11 @@ from support.memory_broker import MemoryBroker, scenario
 
 @scenario("broker.rack=r1")
 async def test_known_topics(broker: MemoryBroker) -> None:
-    one, two = await broker.create("one"), await broker.create("two", 3)
+    first_id, second_id = await broker.create("one"), await broker.create("two", 3)
     known = KnownTopics(broker.parts.metadata)
     assert sorted(known.names()) == ["one", "two"]
-    assert (known.partition_count("two"), known.topic_id("two")) == (3, two)
-    assert known.topic_name(one) == "one"
+    assert (known.partition_count("two"), known.topic_id("two")) == (3, second_id)
+    assert known.topic_name(first_id) == "one"
     assert known.racks("two", 2) == ["r1"]
 
 

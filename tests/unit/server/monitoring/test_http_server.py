@@ -67,10 +67,10 @@ class Scene:
 
 def run(test: Test) -> None:
     async def main() -> None:
-        made = Scene()
-        listening = await made.network.bind("", PORT)
-        await listening.accept(made.server.connect)
-        await test(made)
+        played = Scene()
+        listening = await played.network.bind("", PORT)
+        await listening.accept(played.server.connect)
+        await test(played)
 
     asyncio.run(main())
 
@@ -79,31 +79,31 @@ scene = ran_by(run)
 
 
 @scene
-async def test_a_page(s: Scene, /) -> None:
-    client = s.connect()
+async def test_a_page(scene: Scene, /) -> None:
+    client = scene.connect()
     answer = await client.get("/plain?a=1&b%5B%5D=x&b%5B%5D=y")
     assert (answer.status, answer.body) == (200, b"hello")
     assert answer.headers["content-type"] == "text/html"
     assert answer.headers["content-length"] == "5"
     date_s = parsedate_to_datetime(answer.headers["date"]).timestamp()
-    assert date_s == s.clock.now_ms() // 1000
-    assert s.queries[0].parameters == {"a": ["1"], "b[]": ["x", "y"]}
+    assert date_s == scene.clock.now_ms() // 1000
+    assert scene.queries[0].parameters == {"a": ["1"], "b[]": ["x", "y"]}
 
 
 @scene
-async def test_pieces_come_in_chunks_and_the_connection_goes_on(s: Scene, /) -> None:
-    client = s.connect()
+async def test_pieces_come_in_chunks_and_the_connection_goes_on(scene: Scene, /) -> None:
+    client = scene.connect()
     for _ in range(2):
         answer = await client.get("/pieces")
         assert answer.body == b"piece 0\npiece 1\npiece 2\n"
         assert answer.headers["transfer-encoding"] == "chunked"
         assert answer.headers["connection"] == "keep-alive"
-    assert (s.made, s.ended) == (6, 2)
+    assert (scene.made, scene.ended) == (6, 2)
 
 
 @scene
-async def test_for_an_old_client_the_end_of_pieces_is_the_connection_s(s: Scene, /) -> None:
-    client = s.connect()
+async def test_for_an_old_client_the_end_of_pieces_is_the_connection_s(scene: Scene, /) -> None:
+    client = scene.connect()
     client.ask_for("/pieces", version="1.0", Connection="keep-alive")
     answer = await client.answer()
     assert answer.body == b"piece 0\npiece 1\npiece 2\n"
@@ -113,38 +113,38 @@ async def test_for_an_old_client_the_end_of_pieces_is_the_connection_s(s: Scene,
 
 
 @scene
-async def test_connection_close_is_honoured(s: Scene, /) -> None:
-    client = s.connect()
+async def test_connection_close_is_honoured(scene: Scene, /) -> None:
+    client = scene.connect()
     assert (await client.get("/plain", Connection="close")).headers["connection"] == "close"
     await client.closed()
-    old = s.connect()
+    old = scene.connect()
     old.ask_for("/plain", version="1.0")
     assert (await old.answer()).body == b"hello"
     await old.closed()
 
 
 @scene
-async def test_requests_behind_each_other_are_answered_in_order(s: Scene, /) -> None:
-    client = s.connect()
+async def test_requests_behind_each_other_are_answered_in_order(scene: Scene, /) -> None:
+    client = scene.connect()
     for path in ("/pieces", "/plain", "/nowhere", "/plain"):
         client.ask_for(path)
     assert [(await client.answer()).status for _ in range(4)] == [200, 200, 404, 200]
 
 
 @scene
-async def test_a_head_has_no_body(s: Scene, /) -> None:
-    client = s.connect()
+async def test_a_head_has_no_body(scene: Scene, /) -> None:
+    client = scene.connect()
     answer = await client.get("/plain", method="HEAD")
     assert (answer.status, answer.headers["content-length"], answer.body) == (200, "5", b"")
     answer = await client.get("/pieces", method="HEAD")
     assert (answer.status, answer.body) == (200, b"")
     assert (await client.get("/plain")).body == b"hello"
-    assert s.made == 0
+    assert scene.made == 0
 
 
 @scene
-async def test_a_page_can_have_another_status(s: Scene, /) -> None:
-    answer = await s.connect().get("/unwell")
+async def test_a_page_can_have_another_status(scene: Scene, /) -> None:
+    answer = await scene.connect().get("/unwell")
     assert (answer.status, answer.body) == (503, b"unwell")
 
 
@@ -172,9 +172,9 @@ async def test_a_page_can_have_another_status(s: Scene, /) -> None:
 )
 @scene
 async def test_what_is_no_request_for_a_page_is_refused_and_the_connection_closed(
-    s: Scene, /, sent: bytes, status: int
+    scene: Scene, /, sent: bytes, status: int
 ) -> None:
-    client = s.connect()
+    client = scene.connect()
     client.send_bytes(sent)
     answer = await client.answer()
     assert (answer.status, answer.headers["connection"]) == (status, "close")
@@ -182,12 +182,12 @@ async def test_what_is_no_request_for_a_page_is_refused_and_the_connection_close
     if status == 405:
         assert answer.headers["allow"] == "GET, HEAD"
     await client.closed()
-    assert s.queries == []
+    assert scene.queries == []
 
 
 @scene
-async def test_a_request_may_come_byte_by_byte(s: Scene, /) -> None:
-    client = s.connect()
+async def test_a_request_may_come_byte_by_byte(scene: Scene, /) -> None:
+    client = scene.connect()
     for byte in b"GET /plain HTTP/1.1\r\nHost: x\r\n\r\n":
         client.send_bytes(bytes([byte]))
         await run_until_idle()
@@ -195,8 +195,8 @@ async def test_a_request_may_come_byte_by_byte(s: Scene, /) -> None:
 
 
 @scene
-async def test_requests_beyond_the_buffer_wait_in_the_socket(s: Scene, /) -> None:
-    client = s.connect()
+async def test_requests_beyond_the_buffer_wait_in_the_socket(scene: Scene, /) -> None:
+    client = scene.connect()
     padding = {"X": "x" * 1000}
     for _ in range(50):
         client.ask_for("/plain", **padding)
@@ -204,16 +204,16 @@ async def test_requests_beyond_the_buffer_wait_in_the_socket(s: Scene, /) -> Non
 
 
 @scene
-async def test_a_page_that_fails_is_logged_and_answered_with_500(s: Scene, /) -> None:
-    client = s.connect()
+async def test_a_page_that_fails_is_logged_and_answered_with_500(scene: Scene, /) -> None:
+    client = scene.connect()
     assert (await client.get("/broken")).status == 500
     assert (await client.get("/plain")).status == 200
 
 
 @scene
-async def test_failures_are_logged(s: Scene, /, caplog: pytest.LogCaptureFixture) -> None:
-    await s.connect().get("/broken")
-    client = s.connect()
+async def test_failures_are_logged(scene: Scene, /, caplog: pytest.LogCaptureFixture) -> None:
+    await scene.connect().get("/broken")
+    client = scene.connect()
     client.ask_for("/breaks")
     await client.closed()
     assert client.got.endswith(b"5\r\nbegun\r\n"), "the answer is seen not to be whole"
@@ -225,84 +225,84 @@ async def test_failures_are_logged(s: Scene, /, caplog: pytest.LogCaptureFixture
 
 
 @scene
-async def test_pieces_are_made_no_faster_than_they_are_read(s: Scene, /) -> None:
-    client = s.connect()
+async def test_pieces_are_made_no_faster_than_they_are_read(scene: Scene, /) -> None:
+    client = scene.connect()
     client.transport.hold()
     client.ask_for("/endless")
     await run_until_idle(200)
-    assert s.made <= 1
+    assert scene.made <= 1
     client.transport.release()
-    await until(lambda: s.made > 100, "it goes on")
+    await until(lambda: scene.made > 100, "it goes on")
     client.transport.hold()
     await run_until_idle()
-    made = s.made
+    made = scene.made
     await run_until_idle(200)
-    assert s.made == made
+    assert scene.made == made
 
 
 @scene
-async def test_a_client_that_hangs_up_ends_the_page(s: Scene, /) -> None:
-    client = s.connect()
+async def test_a_client_that_hangs_up_ends_the_page(scene: Scene, /) -> None:
+    client = scene.connect()
     client.ask_for("/endless")
-    await until(lambda: s.made > 3, "it is made")
+    await until(lambda: scene.made > 3, "it is made")
     client.transport.abort()
-    await until(lambda: s.ended == 1, "it ends")
-    made = s.made
+    await until(lambda: scene.ended == 1, "it ends")
+    made = scene.made
     await run_until_idle(200)
-    assert s.made == made
-    assert s.tasks.pending_timers == 0
+    assert scene.made == made
+    assert scene.tasks.pending_timers == 0
 
 
 @scene
-async def test_a_client_that_does_not_read_is_closed(s: Scene, /) -> None:
-    client = s.connect()
+async def test_a_client_that_does_not_read_is_closed(scene: Scene, /) -> None:
+    client = scene.connect()
     client.transport.hold()
     client.ask_for("/endless")
     await run_until_idle()
-    await s.tasks.advance(http_server.RESPONSE_S_MAX * 1000 - 1)
+    await scene.tasks.advance(http_server.RESPONSE_S_MAX * 1000 - 1)
     assert not client.is_closed
-    await s.tasks.advance(1)
+    await scene.tasks.advance(1)
     await client.closed()
     await run_until_idle()
-    assert s.ended == 1
+    assert scene.ended == 1
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /plain HT"])
 @scene
-async def test_a_client_that_sends_no_request_is_closed(s: Scene, /, sent: bytes) -> None:
-    client = s.connect()
+async def test_a_client_that_sends_no_request_is_closed(scene: Scene, /, sent: bytes) -> None:
+    client = scene.connect()
     client.send_bytes(sent)
-    await s.tasks.advance(http_server.REQUEST_S_MAX * 1000 - 1)
+    await scene.tasks.advance(http_server.REQUEST_S_MAX * 1000 - 1)
     assert not client.is_closed
-    await s.tasks.advance(1)
+    await scene.tasks.advance(1)
     await client.closed()
 
 
 @scene
-async def test_each_request_restarts_the_timeout(s: Scene, /) -> None:
-    client = s.connect()
+async def test_each_request_restarts_the_timeout(scene: Scene, /) -> None:
+    client = scene.connect()
     for _ in range(3):
-        await s.tasks.advance(http_server.REQUEST_S_MAX * 900)
+        await scene.tasks.advance(http_server.REQUEST_S_MAX * 900)
         assert (await client.get("/plain")).status == 200
-    await s.tasks.advance(http_server.REQUEST_S_MAX * 1000)
+    await scene.tasks.advance(http_server.REQUEST_S_MAX * 1000)
     await client.closed()
 
 
 @scene
-async def test_too_many_connections_are_closed_at_once(s: Scene, /) -> None:
-    clients: list[Client] = [s.connect() for _ in range(http_server.CONNECTIONS_MAX)]
+async def test_too_many_connections_are_closed_at_once(scene: Scene, /) -> None:
+    clients: list[Client] = [scene.connect() for _ in range(http_server.CONNECTIONS_MAX)]
     assert not any(client.is_closed for client in clients)
-    assert s.connect().is_closed
+    assert scene.connect().is_closed
     clients[0].close()
     await clients[0].closed()
-    assert (await s.connect().get("/plain")).status == 200
+    assert (await scene.connect().get("/plain")).status == 200
 
 
 @scene
-async def test_a_half_closed_connection_gets_its_response(s: Scene, /) -> None:
-    client = s.connect()
+async def test_a_half_closed_connection_gets_its_response(scene: Scene, /) -> None:
+    client = scene.connect()
     client.ask_for("/pieces")
-    await until(lambda: s.made, "the answer is under way")
+    await until(lambda: scene.made, "the answer is under way")
     client.ask_for("/plain")
     await run_until_idle()
     client.close()
@@ -312,13 +312,13 @@ async def test_a_half_closed_connection_gets_its_response(s: Scene, /) -> None:
 
 
 @scene
-async def test_closing_the_server_cuts_all(s: Scene, /) -> None:
-    clients = [s.connect() for _ in range(3)]
+async def test_closing_the_server_cuts_all(scene: Scene, /) -> None:
+    clients = [scene.connect() for _ in range(3)]
     clients[0].ask_for("/endless")
-    await until(lambda: s.made, "it is made")
-    s.server.close()
+    await until(lambda: scene.made, "it is made")
+    scene.server.close()
     for client in clients:
         await client.closed()
     await run_until_idle()
-    assert s.ended == 1
-    assert s.tasks.pending_timers == 0
+    assert scene.ended == 1
+    assert scene.tasks.pending_timers == 0

@@ -44,11 +44,11 @@ async def test_batches_are_stored_in_the_topic_s_compression_type(
     batch = build(KINDS[kind], codec=codec)
     if codec != "none":
         assert field(batch, "attributes"), "kafka-python has compressed it"
-    for wanted, number in CODECS.items():
-        name = "uncompressed" if wanted == "none" else wanted
-        await broker.create(wanted, configs={"compression.type": name})
-        assert (await broker.produce(batch, wanted)).error_code == Code.NONE
-        [found] = await stored(broker, wanted)
+    for stored_codec, number in CODECS.items():
+        compression_type = "uncompressed" if stored_codec == "none" else stored_codec
+        await broker.create(stored_codec, configs={"compression.type": compression_type})
+        assert (await broker.produce(batch, stored_codec)).error_code == Code.NONE
+        [found] = await stored(broker, stored_codec)
         assert field(found, "attributes") == number
         assert bare(found) == bare(batch)
 
@@ -72,7 +72,7 @@ async def test_compression_levels_are_used(broker: MemoryBroker) -> None:
         configs = {"compression.type": "gzip", "compression.gzip.level": level}
         await broker.create(f"t{level}", configs=configs)
         await broker.produce(build(LARGE), f"t{level}")
-        sizes += [len(one) for one in await stored(broker, f"t{level}")]
+        sizes += [len(batch) for batch in await stored(broker, f"t{level}")]
     assert sizes[0] > sizes[1]
 
 
@@ -133,8 +133,8 @@ async def test_log_append_time_is_stored_and_in_the_response(
         assert answer.log_append_time_ms == times_ms[-1]
     for batch, time_ms in zip(await stored(broker), times_ms, strict=True):
         found = read(batch)
-        assert {(one.timestamp, one.timestamp_type) for one in found} == {(time_ms, 1)}
-        assert [one.value for one in found] == [one.value for one in KINDS[kind]]
+        assert {(record.timestamp, record.timestamp_type) for record in found} == {(time_ms, 1)}
+        assert [record.value for record in found] == [record.value for record in KINDS[kind]]
     newest = await broker.list_offset(-3)
     assert newest.timestamp == times_ms[-1], "the time index goes by it"
 
@@ -151,8 +151,8 @@ async def test_log_append_times_increase_with_the_offsets(broker: MemoryBroker) 
     early = await other.ask("Produce", 9, **producing({("t", 0): build(SMALL)}))
     await broker.advance(1000)
     broker.jobs.release()
-    answers = [one.responses[0].partition_responses[0] for one in (early, await late)]
-    assert [one.base_offset for one in answers] == [0, len(SMALL)]
+    answers = [response.responses[0].partition_responses[0] for response in (early, await late)]
+    assert [answer.base_offset for answer in answers] == [0, len(SMALL)]
     assert answers[0].log_append_time_ms < answers[1].log_append_time_ms
 
 
@@ -189,7 +189,7 @@ async def test_records_without_a_key_are_refused_by_index(
     records[7] = records[count - 1] = Written(None)
     answer = await broker.produce(build(records, codec=codec))
     assert answer.error_code == Code.INVALID_RECORD
-    assert [one.batch_index for one in answer.record_errors] == [7, count - 1]
+    assert [error.batch_index for error in answer.record_errors] == [7, count - 1]
     assert (answer.base_offset, answer.log_start_offset) == (-1, 0)
     assert len(await stored(broker)) == 1, "all of a batch or nothing"
     assert broker.replica().traffic.keyless == 2
@@ -224,8 +224,8 @@ async def test_a_wrong_max_timestamp_is_corrected(broker: MemoryBroker) -> None:
 async def test_old_records_are_refused_at_any_place(broker: MemoryBroker) -> None:
     await configure(broker, "t", message_timestamp_before_max_ms=str(HOUR_MS))
     for times, bad in (((0, 5), []), ((0, -HOUR_MS - 1, 1), [1]), ((-HOUR_MS,), [])):
-        answer = await broker.produce(build([Written(time_ms=one) for one in times]))
-        assert [one.batch_index for one in answer.record_errors] == bad
+        answer = await broker.produce(build([Written(time_ms=time_ms) for time_ms in times]))
+        assert [error.batch_index for error in answer.record_errors] == bad
 
 
 @scenario(topics={"t": 1})
@@ -239,5 +239,5 @@ async def test_changed_configs_apply_from_the_next_batch(broker: MemoryBroker) -
     await configure(broker, "t", compression_type="producer")
     for _ in range(3):
         assert (await broker.produce(build(SMALL))).error_code == Code.NONE
-    codecs = [field(one, "attributes") for one in await stored(broker)]
+    codecs = [field(batch, "attributes") for batch in await stored(broker)]
     assert codecs == [0, 0, 0, 1, 0, 0, 0]

@@ -85,11 +85,11 @@ async def test_many_pipelined_requests_keep_their_order(broker: MemoryBroker) ->
         first = Written(b"first", b"%d" % number)
         batch = build([first, *kinds[CHANCE.randrange(3)]])
         sent.append(broker.client.send("Produce", 9, **producing({("t", 0): batch})))
-    answers = [(await one).responses[0].partition_responses[0] for one in sent]
-    assert [one.error_code for one in answers] == [0] * 30
-    offsets = [one.base_offset for one in answers]
+    answers = [(await response).responses[0].partition_responses[0] for response in sent]
+    assert [answer.error_code for answer in answers] == [0] * 30
+    offsets = [answer.base_offset for answer in answers]
     assert offsets == sorted(offsets)
-    firsts = [one.value for one in await broker.read_all() if one.offset in offsets]
+    firsts = [record.value for record in await broker.read_all() if record.offset in offsets]
     assert firsts == [b"%d" % number for number in range(30)]
 
 
@@ -108,8 +108,8 @@ async def test_a_request_is_appended_while_the_one_before_waits_for_replicas(
     assert broker.replica().log.end_offset == 2 + len(SMALL), "both are appended"
     assert not first.done()
     await broker.advance(5000)
-    found = [(await one).responses[0].partition_responses[0] for one in (first, second)]
-    assert [one.error_code for one in found] == [Code.REQUEST_TIMED_OUT, Code.NONE]
+    found = [(await response).responses[0].partition_responses[0] for response in (first, second)]
+    assert [answer.error_code for answer in found] == [Code.REQUEST_TIMED_OUT, Code.NONE]
 
 
 @scenario(topics={"plain": 1})
@@ -121,11 +121,11 @@ async def test_partitions_of_a_request_succeed_or_fail_alone(broker: MemoryBroke
         ("t1", 0): build([Written(None, NOISE[:40_000])]),
         ("t2", 0): patch(numbered(3), crc=1),
     }
-    asked = broker.client.send("Produce", 9, **producing(batches))
+    response = broker.client.send("Produce", 9, **producing(batches))
     await run_until_idle()
     broker.jobs.release()
     found = {
-        topic.name: topic.partition_responses[0].error_code for topic in (await asked).responses
+        topic.name: topic.partition_responses[0].error_code for topic in (await response).responses
     }
     assert found == {"t": 0, "plain": 0, "t1": 0, "t2": Code.CORRUPT_MESSAGE}
 
@@ -210,15 +210,15 @@ async def test_requests_of_closed_connections_are_appended(
 async def test_the_batches_being_recompressed_are_bounded(broker: MemoryBroker) -> None:
     await slow(broker)
     others = [broker.connect() for _ in range(OPENED_AT_ONCE_MAX + 3)]
-    asked = [
+    sent = [
         client.send("Produce", 9, **producing({("t", 0): numbered(number)}))
         for number, client in enumerate(others)
     ]
     await run_until_idle()
     assert broker.jobs.held == ["compress"] * OPENED_AT_ONCE_MAX
     broker.jobs.release()
-    answers = [(await one).responses[0].partition_responses[0] for one in asked]
-    assert sorted(one.base_offset for one in answers) == [2 * n for n in range(len(asked))]
+    answers = [(await response).responses[0].partition_responses[0] for response in sent]
+    assert sorted(answer.base_offset for answer in answers) == [2 * n for n in range(len(sent))]
 
 
 @scenario(topics={})
@@ -275,14 +275,16 @@ async def test_the_work_of_a_request_on_the_event_loop_is_bounded(
 ) -> None:
     await broker.create("t", 10, configs=configs)
     ends = []
-    asked = broker.client.send(
+    response = broker.client.send(
         "Produce", 9, **producing({("t", number): batch for number in range(10)})
     )
-    while not asked.done():
+    while not response.done():
         await asyncio.sleep(0)
         ends.append(sum(broker.replica("t", number).log.end_offset > 0 for number in range(10)))
     assert 1 <= next(count for count in ends if count) <= 2
-    assert all(not one.error_code for one in asked.result().responses[0].partition_responses)
+    assert all(
+        not partition.error_code for partition in response.result().responses[0].partition_responses
+    )
     for number in range(10):
         [found] = await stored(broker, "t", number)
         assert bare(found) == bare(batch)
@@ -291,9 +293,9 @@ async def test_the_work_of_a_request_on_the_event_loop_is_bounded(
 @scenario(topics={})
 async def test_other_tasks_run_while_many_records_are_checked(broker: MemoryBroker) -> None:
     await broker.create("t", configs={"cleanup.policy": "compact"})
-    asked = broker.client.send("Produce", 9, **producing({("t", 0): build(MANY)}))
+    response = broker.client.send("Produce", 9, **producing({("t", 0): build(MANY)}))
     turns = 0
-    while not asked.done():
+    while not response.done():
         await asyncio.sleep(0)
         turns += 1
     assert turns > len(MANY) // 2048
@@ -318,7 +320,7 @@ async def test_an_unexpected_failure_is_one_partition_s(
     batches = {("t", number): numbered(number) for number in range(3)}
     answer = await broker.ask("Produce", 9, **producing(batches))
     found = {
-        one.index: (one.error_code, one.base_offset)
-        for one in answer.responses[0].partition_responses
+        partition.index: (partition.error_code, partition.base_offset)
+        for partition in answer.responses[0].partition_responses
     }
     assert found == {0: (0, 0), 1: (Code.UNKNOWN_SERVER_ERROR, -1), 2: (0, 0)}

@@ -32,16 +32,16 @@ async def test_a_request_under_way_creates_no_log_when_the_broker_stops(
         hosting.port.leader_and_isr(leading("t", *range(10))), name="request"
     )
     await run_until_idle(2)
-    made = [replica.key[1] for replica in hosting.manager]
+    created = [replica.key[1] for replica in hosting.manager]
     hosting.port.close()
     response = await begun
-    assert 0 < len(made) < 10
-    assert [replica.key[1] for replica in hosting.manager] == made
-    rest = [TopicPartition("t", index) for index in range(10) if index not in made]
+    assert 0 < len(created) < 10
+    assert [replica.key[1] for replica in hosting.manager] == created
+    rest = [TopicPartition("t", index) for index in range(10) if index not in created]
     assert response.partition_errors == dict.fromkeys(rest, Code.BROKER_NOT_AVAILABLE)
     stopped = await hosting.port.stop_replica(stopping("t", 0))
     assert stopped.partition_errors == {TopicPartition("t", 0): Code.BROKER_NOT_AVAILABLE}
-    assert [replica.key[1] for replica in hosting.manager] == made
+    assert [replica.key[1] for replica in hosting.manager] == created
 
 
 async def test_configs_of_many_partitions_are_changed_in_several_turns(
@@ -51,7 +51,7 @@ async def test_configs_of_many_partitions_are_changed_in_several_turns(
     await hosting.lead("t", *range(6))
 
     def limits() -> list[int]:
-        return [one.log.settings.max_message_bytes for one in hosting.manager.of_topic("t")]
+        return [replica.log.settings.max_message_bytes for replica in hosting.manager.of_topic("t")]
 
     hosting.overrides.change("t", {"max.message.bytes": "300"})
     assert limits() == [300] * 2 + [1_048_588] * 4
@@ -72,8 +72,8 @@ async def test_new_defaults_of_the_broker_reach_all_logs(
     hosting.live.change(start.with_dynamic(changed))
     await run_until_idle()
     found = [
-        (one.log.settings.max_message_bytes, one.log.settings.segment_bytes)
-        for one in hosting.manager
+        (replica.log.settings.max_message_bytes, replica.log.settings.segment_bytes)
+        for replica in hosting.manager
     ]
     assert found == [(200, 2_000_000)] * 3 + [(300, 2_000_000)]
 
@@ -82,8 +82,8 @@ async def test_new_defaults_of_the_broker_reach_all_logs(
 async def test_a_topic_whose_log_cannot_be_created_has_no_leader(broker: MemoryBroker) -> None:
     """Until the disk works again and the broker restarts."""
     broker.fs.faults.append(Fault("create", "t-0/00000000000000000000.log", times=2))
-    asked = {"timeout_ms": 1000, "topics": [new_topic("t")]}
-    broker.client.send("CreateTopics", 7, **asked)
+    request = {"timeout_ms": 1000, "topics": [new_topic("t")]}
+    broker.client.send("CreateTopics", 7, **request)
     await broker.advance(1000)
     (topic,) = (await broker.ask("Metadata", 9, topics=[{"name": "t"}])).topics
     (partition,) = topic.partitions

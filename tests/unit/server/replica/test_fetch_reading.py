@@ -45,13 +45,13 @@ class Reader:
         return replica
 
     def plan(self, replica: Replica, offset: int = 0, **values: Any) -> PartitionRead:
-        wanted = FetchPartition(
+        requested = FetchPartition(
             "t", replica.key[1], offset, values.pop("max_bytes", PLENTY), -1, -1
         )
-        wanted.current_leader_epoch = values.pop("current_leader_epoch", -1)
-        wanted.last_fetched_epoch = values.pop("last_fetched_epoch", -1)
+        requested.current_leader_epoch = values.pop("current_leader_epoch", -1)
+        requested.last_fetched_epoch = values.pop("last_fetched_epoch", -1)
         limits = {"committed_only": False, "bytes_max": PLENTY, "at_least_one": True} | values
-        return plan_part(replica, wanted, **limits)
+        return plan_part(replica, requested, **limits)
 
     async def read(self, *parts: PartitionRead) -> int:
         """Read what was planned; how many parts had to wait for the disk."""
@@ -67,7 +67,7 @@ def reader(hosting: Hosting) -> Reader:
 
 def offsets(part: PartitionRead) -> list[int]:
     records: Any = part.response.records
-    return [one.offset for one in parse(bytes(records))]
+    return [record.offset for record in parse(bytes(records))]
 
 
 # -- plans ----------------------------------------------------------------------------------

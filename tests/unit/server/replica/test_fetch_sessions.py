@@ -18,7 +18,7 @@ from kavka.wire.steps import run_at_once
 from support.virtual import VirtualClock
 
 
-def asked(
+def fetch_partition(
     partition: int, offset: int = 0, *, leader_epoch: int = -1, log_start: int = -1
 ) -> SimpleNamespace:
     return SimpleNamespace(
@@ -57,18 +57,20 @@ def sessions(clock: VirtualClock) -> FetchSessions:
     return FetchSessions(clock, random.Random(1), slots=2)
 
 
-def begin(sessions: FetchSessions, asked_for: SimpleNamespace, version: int = 12) -> Fetching:
-    return run_at_once(sessions.begin_in_steps(asked_for, version))
+def begin(sessions: FetchSessions, fetch_request: SimpleNamespace, version: int = 12) -> Fetching:
+    return run_at_once(sessions.begin_in_steps(fetch_request, version))
 
 
-def refusal(sessions: FetchSessions, asked_for: SimpleNamespace, version: int = 12) -> ErrorCode:
+def error_of(
+    sessions: FetchSessions, fetch_request: SimpleNamespace, version: int = 12
+) -> ErrorCode:
     with pytest.raises(ApiError) as caught:
-        begin(sessions, asked_for, version)
+        begin(sessions, fetch_request, version)
     return caught.value.code
 
 
 def test_without_a_session_all_partitions_are_in_the_response(sessions: FetchSessions) -> None:
-    fetching = begin(sessions, request(epoch=FINAL_EPOCH, partitions=[asked(0)]))
+    fetching = begin(sessions, request(epoch=FINAL_EPOCH, partitions=[fetch_partition(0)]))
     assert fetching.session_id == 0
     assert fetching.keep(fetching.partitions[0], PartitionResponse(0))
     assert len(sessions) == 0
@@ -77,31 +79,37 @@ def test_without_a_session_all_partitions_are_in_the_response(sessions: FetchSes
 def test_a_full_request_begins_a_session_for_incremental_ones(
     sessions: FetchSessions,
 ) -> None:
-    full = begin(sessions, request(partitions=[asked(0), asked(1)]))
+    full = begin(sessions, request(partitions=[fetch_partition(0), fetch_partition(1)]))
     assert full.session_id > 0
-    for wanted in full.partitions:
-        assert full.keep(wanted, PartitionResponse(wanted.partition, high_watermark=5))
-    again = begin(sessions, request(full.session_id, 1, [asked(1, offset=3)]))
-    assert [(w.partition, w.offset) for w in again.partitions] == [(0, 0), (1, 3)]
+    for partition in full.partitions:
+        assert full.keep(partition, PartitionResponse(partition.partition, high_watermark=5))
+    again = begin(sessions, request(full.session_id, 1, [fetch_partition(1, offset=3)]))
+    assert [(partition.partition, partition.offset) for partition in again.partitions] == [
+        (0, 0),
+        (1, 3),
+    ]
     sent = [
-        again.keep(wanted, PartitionResponse(wanted.partition, high_watermark=5 + wanted.partition))
-        for wanted in again.partitions
+        again.keep(
+            partition,
+            PartitionResponse(partition.partition, high_watermark=5 + partition.partition),
+        )
+        for partition in again.partitions
     ]
     assert sent == [False, True], "only changed partitions"
 
 
 def test_a_partition_with_records_moves_to_the_end(sessions: FetchSessions) -> None:
-    full = begin(sessions, request(partitions=[asked(0), asked(1)]))
-    for wanted in full.partitions:
-        full.keep(wanted, PartitionResponse(wanted.partition))
+    full = begin(sessions, request(partitions=[fetch_partition(0), fetch_partition(1)]))
+    for partition in full.partitions:
+        full.keep(partition, PartitionResponse(partition.partition))
     second = begin(sessions, request(full.session_id, 1))
     assert second.keep(second.partitions[0], PartitionResponse(0, records=b"x"))
     third = begin(sessions, request(full.session_id, 2))
-    assert [w.partition for w in third.partitions] == [1, 0]
+    assert [partition.partition for partition in third.partitions] == [1, 0]
 
 
 def test_errors_are_in_every_response_and_so_is_their_end(sessions: FetchSessions) -> None:
-    full = begin(sessions, request(partitions=[asked(0)]))
+    full = begin(sessions, request(partitions=[fetch_partition(0)]))
     full.keep(full.partitions[0], PartitionResponse(0, high_watermark=5, log_start_offset=0))
     broken = PartitionResponse(0, error_code=6)
     for epoch in (1, 2):
@@ -116,10 +124,10 @@ def test_a_follower_that_truncates_its_log_hears_the_high_watermark_again(
     sessions: FetchSessions,
 ) -> None:
     """It does not take that of the response that has it truncate."""
-    full = begin(sessions, request(partitions=[asked(0, 9, log_start=0)]))
+    full = begin(sessions, request(partitions=[fetch_partition(0, 9, log_start=0)]))
     diverging = PartitionResponse(0, 0, 5, diverging_epoch=EpochEndOffset(1, 5))
     assert full.keep(full.partitions[0], diverging)
-    truncated = begin(sessions, request(full.session_id, 1, [asked(0, 5, log_start=0)]))
+    truncated = begin(sessions, request(full.session_id, 1, [fetch_partition(0, 5, log_start=0)]))
     assert truncated.keep(truncated.partitions[0], PartitionResponse(0, 0, 5))
     in_sync = begin(sessions, request(full.session_id, 2))
     assert not in_sync.keep(in_sync.partitions[0], PartitionResponse(0, 0, 5))
@@ -130,43 +138,43 @@ def test_a_follower_that_begins_anew_hears_the_high_watermark_again(
     sessions: FetchSessions, leader_epoch: int
 ) -> None:
     """In the same leader epoch or in a later one: it has dropped the response in flight."""
-    before = asked(0, 5, leader_epoch=3, log_start=0)
+    before = fetch_partition(0, 5, leader_epoch=3, log_start=0)
     full = begin(sessions, request(partitions=[before]))
     assert full.keep(full.partitions[0], PartitionResponse(0, 0, 5))
-    now = asked(0, 5, leader_epoch=leader_epoch, log_start=0)
+    now = fetch_partition(0, 5, leader_epoch=leader_epoch, log_start=0)
     anew = begin(sessions, request(full.session_id, 1, [now]))
     assert anew.keep(anew.partitions[0], PartitionResponse(0, 0, 5))
 
 
 def test_a_follower_that_has_taken_records_hears_nothing_twice(sessions: FetchSessions) -> None:
-    full = begin(sessions, request(partitions=[asked(0, 5, log_start=0)]))
+    full = begin(sessions, request(partitions=[fetch_partition(0, 5, log_start=0)]))
     assert full.keep(full.partitions[0], PartitionResponse(0, 0, 6, records=b"x"))
-    after = begin(sessions, request(full.session_id, 1, [asked(0, 6, log_start=0)]))
+    after = begin(sessions, request(full.session_id, 1, [fetch_partition(0, 6, log_start=0)]))
     assert not after.keep(after.partitions[0], PartitionResponse(0, 0, 6))
 
 
 def test_forgotten_partitions_are_removed_and_an_empty_session_ends(
     sessions: FetchSessions,
 ) -> None:
-    full = begin(sessions, request(partitions=[asked(0), asked(1)]))
+    full = begin(sessions, request(partitions=[fetch_partition(0), fetch_partition(1)]))
     rest = begin(sessions, request(full.session_id, 1, forgotten=[0]))
-    assert [w.partition for w in rest.partitions] == [1]
+    assert [partition.partition for partition in rest.partitions] == [1]
     nothing = begin(sessions, request(full.session_id, 2, forgotten=[1]))
     assert nothing.session_id == 0
     assert len(sessions) == 0
 
 
 def test_error_codes_of_sessions(sessions: FetchSessions) -> None:
-    assert refusal(sessions, request(77, 1)) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-    full = begin(sessions, request(partitions=[asked(0)]))
+    assert error_of(sessions, request(77, 1)) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    full = begin(sessions, request(partitions=[fetch_partition(0)]))
     wrong_epoch = request(full.session_id, 2)
-    assert refusal(sessions, wrong_epoch) == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    assert error_of(sessions, wrong_epoch) == ErrorCode.INVALID_FETCH_SESSION_EPOCH
     by_id = request(full.session_id, 1)
-    assert refusal(sessions, by_id, version=13) == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+    assert error_of(sessions, by_id, version=13) == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
 
 
 def test_a_later_request_invalidates_a_waiting_one(sessions: FetchSessions) -> None:
-    full = begin(sessions, request(partitions=[asked(0)]))
+    full = begin(sessions, request(partitions=[fetch_partition(0)]))
     waiting = begin(sessions, request(full.session_id, 1))
     begin(sessions, request(full.session_id, 2))
     with pytest.raises(ApiError) as caught:
@@ -175,8 +183,8 @@ def test_a_later_request_invalidates_a_waiting_one(sessions: FetchSessions) -> N
 
 
 def test_closing_a_session_frees_its_slot(sessions: FetchSessions) -> None:
-    full = begin(sessions, request(partitions=[asked(0)]))
-    closing = begin(sessions, request(full.session_id, FINAL_EPOCH, [asked(0)]))
+    full = begin(sessions, request(partitions=[fetch_partition(0)]))
+    closing = begin(sessions, request(full.session_id, FINAL_EPOCH, [fetch_partition(0)]))
     assert closing.session_id == 0
     assert len(sessions) == 0
 
@@ -184,15 +192,15 @@ def test_closing_a_session_frees_its_slot(sessions: FetchSessions) -> None:
 def test_slots_are_bounded_and_only_unused_sessions_are_evicted(
     sessions: FetchSessions, clock: VirtualClock
 ) -> None:
-    first = begin(sessions, request(partitions=[asked(0)]))
-    second = begin(sessions, request(partitions=[asked(0)]))
-    refused = begin(sessions, request(partitions=[asked(0)]))
+    first = begin(sessions, request(partitions=[fetch_partition(0)]))
+    second = begin(sessions, request(partitions=[fetch_partition(0)]))
+    refused = begin(sessions, request(partitions=[fetch_partition(0)]))
     assert refused.session_id == 0 and refused.partitions, "it is served, without a session"
     clock.elapsed_ms += EVICTION_MS_MIN
     begin(sessions, request(first.session_id, 1))
-    third = begin(sessions, request(partitions=[asked(0)]))
+    third = begin(sessions, request(partitions=[fetch_partition(0)]))
     assert third.session_id > 0
-    assert refusal(sessions, request(second.session_id, 1)) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert error_of(sessions, request(second.session_id, 1)) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     begin(sessions, request(first.session_id, 2))
 
 
@@ -203,16 +211,16 @@ def test_partitions_of_all_sessions_are_bounded(
     sessions = FetchSessions(clock, random.Random(1), slots=5)
 
     def session_of(count: int, session_id: int = 0) -> int:
-        wanted = [asked(index) for index in range(count)]
-        return begin(sessions, request(session_id, partitions=wanted)).session_id
+        partitions = [fetch_partition(index) for index in range(count)]
+        return begin(sessions, request(session_id, partitions=partitions)).session_id
 
     first, second = session_of(6), session_of(4)
     assert first and second
     assert session_of(1) == 0, "it fetches without one"
     assert session_of(3, second) and session_of(1), "what one ends with is free for others"
 
-    more = request(first, 1, partitions=[asked(6)])
-    assert refusal(sessions, more) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    more = request(first, 1, partitions=[fetch_partition(6)])
+    assert error_of(sessions, more) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert session_of(6), "a session that grew too big is gone"
     clock.elapsed_ms += EVICTION_MS_MIN
     assert session_of(10), "unused sessions are evicted"
@@ -224,24 +232,26 @@ def test_forgotten_partitions_free_their_share(
 ) -> None:
     monkeypatch.setattr("kavka.server.replica.fetch_sessions.PARTITIONS_MAX", 10)
     sessions = FetchSessions(clock, random.Random(1), slots=5)
-    full = request(partitions=[asked(index) for index in range(10)])
+    full = request(partitions=[fetch_partition(index) for index in range(10)])
     first = begin(sessions, full).session_id
     begin(sessions, request(first, 1, forgotten=[0, 1, 2]))
-    assert begin(sessions, request(partitions=[asked(0), asked(1), asked(2)])).session_id
-    begin(sessions, request(first, 2, partitions=[asked(5, 77)]))  # no new one
+    assert begin(
+        sessions, request(partitions=[fetch_partition(0), fetch_partition(1), fetch_partition(2)])
+    ).session_id
+    begin(sessions, request(first, 2, partitions=[fetch_partition(5, 77)]))  # no new one
 
 
 def session_of(
     sessions: FetchSessions, count: int, session_id: int = 0, *, is_privileged: bool = False
 ) -> int:
     """A session for so many partitions; 0 if there is no room for it."""
-    full = request(session_id, partitions=[asked(index) for index in range(count)])
+    full = request(session_id, partitions=[fetch_partition(index) for index in range(count)])
     steps = sessions.begin_in_steps(full, 12, is_privileged=is_privileged)
     return run_at_once(steps).session_id
 
 
 def ids(sessions: FetchSessions) -> set[int]:
-    return {one.id for one in sessions}
+    return {session.id for session in sessions}
 
 
 def test_followers_take_the_slots_of_consumers_the_smallest_first(clock: VirtualClock) -> None:
@@ -270,16 +280,16 @@ def test_followers_take_the_room_of_consumers(
     assert ids(sessions) == set(consumers), "none is evicted in vain"
     follower = session_of(sessions, 5, is_privileged=True)
     assert ids(sessions) == {consumers[0], follower}
-    more = request(follower, 1, partitions=[asked(index) for index in (5, 6)])
+    more = request(follower, 1, partitions=[fetch_partition(index) for index in (5, 6)])
     begin(sessions, more)
     assert ids(sessions) == {follower}
-    too_many = request(follower, 2, partitions=[asked(index) for index in range(7, 11)])
-    assert refusal(sessions, too_many) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    too_many = request(follower, 2, partitions=[fetch_partition(index) for index in range(7, 11)])
+    assert error_of(sessions, too_many) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert session_of(sessions, 10), "what it had is free"
 
 
 def test_the_epoch_wraps_to_one(sessions: FetchSessions) -> None:
-    full = begin(sessions, request(partitions=[asked(0)]))
+    full = begin(sessions, request(partitions=[fetch_partition(0)]))
     (session,) = sessions
     session.epoch = 2**31 - 1
     fetching = begin(sessions, request(full.session_id, 2**31 - 1))

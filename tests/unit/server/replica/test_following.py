@@ -31,7 +31,7 @@ class EpochsOnly:
         return self.epochs[offset]
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        starts = {one: self.epochs.index(one) for one in self.epochs}
+        starts = {known_epoch: self.epochs.index(known_epoch) for known_epoch in self.epochs}
         if self._leads:
             starts[1000] = self.end_offset
         return LeaderEpochs(starts.items()).end_offset(epoch, self.end_offset)
@@ -84,8 +84,8 @@ def test_after_at_most_as_many_truncations_as_there_are_epochs_the_logs_agree(
     """Two brokers never lead in the same epoch, so the epochs of the tails differ."""
     top = len(common) + 1
     common = sorted(common)
-    odd = [2 * one + 1 + top for one in sorted(ours)]
-    even = [2 * one + top for one in sorted(theirs)]
+    odd = [2 * epoch + 1 + top for epoch in sorted(ours)]
+    even = [2 * epoch + top for epoch in sorted(theirs)]
     mine, other = (odd, even) if ours_are_odd else (even, odd)
     leader = EpochsOnly([*common, *other], leads=True)
     follower = EpochsOnly([*common, *mine])

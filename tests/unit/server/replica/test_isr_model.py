@@ -66,13 +66,13 @@ class World:
         """The controller decides on the proposal that it has received; the leader may repeat it."""
         if not self.proposals:
             return
-        asked, truth = self.proposals[0], self.truth
-        known = (asked.leader_epoch, asked.partition_epoch)
+        proposal, truth = self.proposals[0], self.truth
+        known = (proposal.leader_epoch, proposal.partition_epoch)
         if known == (truth.leader_epoch, truth.partition_epoch):
-            self.truth = _Decided(truth.leader_epoch, asked.isr, truth.partition_epoch + 1)
-            self.answers.append((asked, self.truth))
-        elif (asked.leader_epoch, asked.isr) == (truth.leader_epoch, truth.isr):
-            self.answers.append((asked, truth))  # it had succeeded already
+            self.truth = _Decided(truth.leader_epoch, proposal.isr, truth.partition_epoch + 1)
+            self.answers.append((proposal, self.truth))
+        elif (proposal.leader_epoch, proposal.isr) == (truth.leader_epoch, truth.isr):
+            self.answers.append((proposal, truth))  # it had succeeded already
 
     def refuse(self) -> None:
         """The controller refuses the proposal as a replica in it is not alive."""
@@ -88,18 +88,18 @@ class World:
         """An answer reaches the leader."""
         if not self.answers:
             return
-        asked, decided = self.answers.popleft()
-        if self.proposals and self.proposals[0] is asked:
+        proposal, decided = self.answers.popleft()
+        if self.proposals and self.proposals[0] is proposal:
             self.proposals.popleft()
         if decided is None:
-            self.leader.isr_refused(asked)
+            self.leader.isr_refused(proposal)
         else:
             self.leader.isr_decided(decided.leader_epoch, decided.isr, decided.partition_epoch)
 
     def remove(self, follower: int) -> None:
         """The controller removes a broker that has died, in a new leader epoch."""
         truth = self.truth
-        isr = tuple(one for one in truth.isr if one != follower)
+        isr = tuple(broker_id for broker_id in truth.isr if broker_id != follower)
         self.truth = _Decided(truth.leader_epoch + 1, isr, truth.partition_epoch + 1)
         self.decisions.append(self.truth)
 
@@ -114,8 +114,8 @@ class World:
         watermark = self.leader.high_watermark
         assert watermark >= self.watermark_max, "it went back"
         self.watermark_max = watermark
-        for one in self.truth.isr:
-            assert watermark <= self.ends[one], self.leader.story
+        for broker_id in self.truth.isr:
+            assert watermark <= self.ends[broker_id], self.leader.story
 
 
 _STEPS = st.one_of(

@@ -80,7 +80,7 @@ async def test_a_log_that_is_made_anew_beside_its_copy(broker: MemoryBroker) -> 
     replica = broker.replica()
     assert replica.log.directory == f"{ONE}/t-0"
     assert broker.fs.exists(replica.log.directory)
-    assert not [one for one in broker.fs.list_dir(ONE) if one.endswith("-future")]
+    assert not [name for name in broker.fs.list_dir(ONE) if name.endswith("-future")]
     await fill(broker, 1)
     assert len(await broker.read_all()) == 1
 
@@ -128,7 +128,7 @@ async def test_a_topic_is_deleted_although_the_directory_of_its_copy_fails(
     broker.fs.faults.append(Fault("rename", copy))
     await broker.ask("DeleteTopics", 5, topic_names=["t"], timeout_ms=60_000)
     await broker.advance(1000)
-    assert not [one for one in broker.fs.list_dir(here) if one == "t-0"]
+    assert not [name for name in broker.fs.list_dir(here) if name == "t-0"]
     assert [*broker.parts.replicas.logs.failed_directories] == [there], "and no other"
     await broker.restart()
-    assert not [one for one in broker.fs.list_dir(there) if one.endswith("-future")]
+    assert not [name for name in broker.fs.list_dir(there) if name.endswith("-future")]

@@ -69,10 +69,10 @@ async def test_no_compaction_begins_while_a_deleted_log_of_the_name_is_compacted
     assert clean_upto(broker)
 
 
-@pytest.mark.parametrize("what", ["cut", "deleted"])
+@pytest.mark.parametrize("change", ["cut", "deleted"])
 @scenario(BACKOFF)
 async def test_no_process_begins_for_a_log_that_changed_while_its_producers_were_collected(
-    broker: MemoryBroker, what: str, monkeypatch: pytest.MonkeyPatch
+    broker: MemoryBroker, change: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(producer_state, "ENTRIES_PER_PART", 1)
     processes = HeldProcesses(broker)
@@ -84,13 +84,13 @@ async def test_no_process_begins_for_a_log_that_changed_while_its_producers_were
     await broker.tasks.advance(1000)
     assert log.compaction.running
     assert not processes.orders
-    if what == "cut":
+    if change == "cut":
         run_at_once(broker.parts.replicas.logs.truncate_in_steps(log, 50))
     else:
         broker.parts.replicas.remove("t", 0)
     await run_until_idle(200)
     assert not processes.orders and not log.compaction.running
-    if what == "cut":  # the directory is free for the next one
+    if change == "cut":  # the directory is free for the next one
         await fill(broker)
         await broker.advance(2000)
         assert processes.orders

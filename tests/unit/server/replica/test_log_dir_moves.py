@@ -35,12 +35,12 @@ async def described(broker: MemoryBroker) -> Described:
     none are left out."""
     answer = await broker.ask("DescribeLogDirs", 5, topics=None)
     found = {
-        each.log_dir: [
-            (one.partition_size, one.offset_lag, one.is_future_key)
-            for topic in each.topics
-            for one in topic.partitions
+        result.log_dir: [
+            (partition.partition_size, partition.offset_lag, partition.is_future_key)
+            for topic in result.topics
+            for partition in topic.partitions
         ]
-        for each in answer.results
+        for result in answer.results
     }
     return {path: partitions for path, partitions in found.items() if partitions}
 
@@ -48,7 +48,7 @@ async def described(broker: MemoryBroker) -> Described:
 def names(broker: MemoryBroker, path: str) -> list[str]:
     """What is in a log directory of the topic, without what is to be deleted."""
     found = broker.fs.list_dir(path)
-    return [one for one in found if one.startswith("t-") and not one.endswith("-delete")]
+    return [name for name in found if name.startswith("t-") and not name.endswith("-delete")]
 
 
 async def limit(broker: MemoryBroker, value: str) -> None:
@@ -56,7 +56,7 @@ async def limit(broker: MemoryBroker, value: str) -> None:
 
 
 async def numbers(broker: MemoryBroker) -> list[int]:
-    return [int((one.value or b"").partition(b"/")[0]) for one in await broker.read_all()]
+    return [int((record.value or b"").partition(b"/")[0]) for record in await broker.read_all()]
 
 
 @scenario(DIRECTORIES, topics={"t": 1})
@@ -211,7 +211,7 @@ async def test_a_long_tail_is_copied_by_a_job(broker: MemoryBroker) -> None:
     broker.jobs.done.clear()
     broker.jobs.release()
     await broker.advance(1)
-    assert [one for one in broker.jobs.done if one.startswith("FutureLogCopier._copy.")]
+    assert [job for job in broker.jobs.done if job.startswith("FutureLogCopier._copy.")]
     assert list(await described(broker)) == [TWO]
     assert await numbers(broker) == [0, 1]
 
@@ -507,7 +507,7 @@ def test_concurrent_moves_are_bounded(threads: int | None, at_once: int) -> None
         broker.jobs.release()
         for _ in range(20):
             await broker.advance(100)
-        assert not [one for found in (await described(broker)).values() for one in found if one[2]]
+        assert not [log for found in (await described(broker)).values() for log in found if log[2]]
 
     run()
 
@@ -538,7 +538,7 @@ async def test_a_fetch_completes_after_the_source_files_were_deleted(broker: Mem
     await alter(broker, TWO)
     await broker.advance(3000)
     assert list(await described(broker)) == [TWO]
-    assert [one for one in broker.fs.list_dir(ONE) if one.startswith("t-")] == []
+    assert [name for name in broker.fs.list_dir(ONE) if name.startswith("t-")] == []
     broker.jobs.release()
     await run_until_idle()
     answer = reading.result().responses[0].partitions[0]

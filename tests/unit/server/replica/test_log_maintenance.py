@@ -67,11 +67,11 @@ async def test_checkpoints_are_written_one_at_a_time(broker: MemoryBroker) -> No
     others = [asyncio.ensure_future(maintenance.checkpoint()) for _ in range(2)]
     await run_until_idle()
     assert broker.jobs.held == ["CheckpointPlan.run"]
-    assert not any(one.done() for one in (first, *others))
+    assert not any(task.done() for task in (first, *others))
     broker.jobs.done.clear()
     broker.jobs.release()
     await run_until_idle()
-    assert all(one.done() for one in (first, *others))
+    assert all(task.done() for task in (first, *others))
     assert broker.jobs.done.count("CheckpointPlan.run") == 2, "the third has nothing to add"
     assert checkpoint(broker, WATERMARKS) == {("t", 0): 6, ("u", 0): 0}
 
@@ -135,13 +135,13 @@ async def test_files_of_deleted_topics_are_removed_after_the_delay(broker: Memor
     await broker.produce(build())
     used = len(broker.fs.list_dir(DATA))
     await broker.ask("DeleteTopics", 5, topic_names=["t"], timeout_ms=5000)
-    deleted = [one for one in broker.fs.list_dir(DATA) if one.endswith("-delete")]
+    deleted = [name for name in broker.fs.list_dir(DATA) if name.endswith("-delete")]
     assert len(deleted) == 2
     await broker.advance(MINUTE_MS - 1)
     assert broker.fs.list_dir(f"{DATA}/{deleted[0]}"), "who still reads can finish"
     await broker.advance(2 * DELETE_CHECK_INTERVAL_MS)
     assert len(broker.fs.list_dir(DATA)) <= used - 2 + len(("checkpoints", "of", "three kinds"))
-    assert not [one for one in broker.fs.list_dir(DATA) if one.endswith("-delete")]
+    assert not [name for name in broker.fs.list_dir(DATA) if name.endswith("-delete")]
 
 
 @scenario(topics={"t": 1})
@@ -149,7 +149,7 @@ async def test_files_of_deleted_topics_are_removed_after_a_kill(broker: MemoryBr
     await broker.ask("DeleteTopics", 5, topic_names=["t"], timeout_ms=5000)
     await broker.kill()
     await broker.advance(MINUTE_MS)
-    assert not [one for one in broker.fs.list_dir(DATA) if one.endswith("-delete")]
+    assert not [name for name in broker.fs.list_dir(DATA) if name.endswith("-delete")]
 
 
 @scenario(topics={"t": 1})
@@ -189,7 +189,7 @@ async def test_old_records_are_deleted_at_the_first_check_after_retention_ms(
     assert (log.start_offset, log.end_offset, log.segment_count) == (18, 18, 1)
     assert await broker.read_all() == []
     await broker.produce(build())
-    assert [one.offset for one in await broker.read_all()] == [18, 19, 20]
+    assert [record.offset for record in await broker.read_all()] == [18, 19, 20]
 
 
 @scenario("log.initial.task.delay.ms=1000", "log.retention.check.interval.ms=2000")
@@ -401,7 +401,7 @@ SHORT_OF = {
 }
 
 
-@pytest.mark.parametrize("what", SHORT_OF)
+@pytest.mark.parametrize("work", SHORT_OF)
 @scenario(
     "log.retention.ms=60000",
     "log.retention.check.interval.ms=5000",
@@ -409,16 +409,16 @@ SHORT_OF = {
     topics={"t": 1},
 )
 async def test_exhausted_file_descriptors_do_not_take_the_directory_offline(
-    broker: MemoryBroker, what: str
+    broker: MemoryBroker, work: str
 ) -> None:
     """As `docs/limits.md` promises: it is used on, and what could not be done is done later."""
     await broker.produce(build())
     log = broker.replica().log
-    op, name = SHORT_OF[what]
-    if what == "a flush":
+    op, name = SHORT_OF[work]
+    if work == "a flush":
         log.roll(broker.clock.now_ms())
     broker.fs.faults.append(Fault(op, name, error=errno.EMFILE, times=2))
-    if what == "a flush":
+    if work == "a flush":
         broker.parts.replicas.flusher.flush_soon(broker.replica())
     await broker.advance(10 * MINUTE_MS)
     assert not any(fault.times for fault in broker.fs.faults), "it was short of them"

@@ -57,11 +57,11 @@ WHOLE = {index: index + 1 for index in range(LOGS)}
 def fs() -> MemFs:
     """After a kill: partition n has n + 1 records."""
     fs = MemFs()
-    made = LogManager(fs, ["/a", "/b"], clock=VirtualClock(), random=random.Random(0))
-    made.open()
-    logs.load_all(made, lambda topic: logs.settings())
+    log_manager = LogManager(fs, ["/a", "/b"], clock=VirtualClock(), random=random.Random(0))
+    log_manager.open()
+    logs.load_all(log_manager, lambda topic: logs.settings())
     for index in range(LOGS):
-        logs.fill(made.create("t", index, TOPIC_ID, logs.settings()), index + 1)
+        logs.fill(log_manager.create("t", index, TOPIC_ID, logs.settings()), index + 1)
     fs.kill()
     return fs
 

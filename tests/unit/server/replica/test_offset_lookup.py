@@ -73,11 +73,11 @@ async def test_offsets_are_those_of_a_linear_search(search: Search, seed: int) -
         times += batch
         if chance.random() < 0.05:
             search.replica.log.roll(search.hosting.clock.now_ms())
-    for asked in [*range(-250, 900, 23), *chance.sample(times, 40)]:
-        later = (pair for pair in enumerate(times) if pair[1] >= asked)
+    for target in [*range(-250, 900, 23), *chance.sample(times, 40)]:
+        later = (pair for pair in enumerate(times) if pair[1] >= target)
         offset, time_ms = next(later, (-1, -1))
-        wanted = None if offset < 0 else (time_ms, offset)
-        assert await search.by_time(asked) == wanted, f"seed {seed}, asked for {asked}"
+        expected = None if offset < 0 else (time_ms, offset)
+        assert await search.by_time(target) == expected, f"seed {seed}, asked for {target}"
     newest = await search.find(MAX_TIMESTAMP)
     assert newest.timestamp == BASE_TIMESTAMP_MS + max(times)
     assert newest.offset == times.index(max(times))
@@ -153,13 +153,13 @@ async def test_many_batches_are_searched_in_slices(
     monkeypatch.setattr(offset_lookup, "HEADERS_AT_ONCE_MAX", 3)
     times = [random.Random(1).randrange(1000) for _ in range(60)]
     await write_behind_the_future(search, times)
-    for asked in (0, 500, 980, max(times), max(times) + 1):
-        finding = asyncio.ensure_future(search.by_time(asked))
+    for target in (0, 500, 980, max(times), max(times) + 1):
+        finding = asyncio.ensure_future(search.by_time(target))
         turns = 0
         while not finding.done():
             await asyncio.sleep(0)
             turns += 1
-        at = next((at for at, time in enumerate(times) if time >= asked), None)
+        at = next((at for at, time in enumerate(times) if time >= target), None)
         assert finding.result() == (None if at is None else (times[at], at + 1))
         assert turns >= (60 if at is None else at) // 4
 
@@ -262,9 +262,9 @@ async def test_a_new_leader_does_not_answer_above_its_high_watermark(
     partition = search.replica.partition
     partition.high_watermark, partition.epoch_start = 2, 3
     for timestamp in (-1, BASE_TIMESTAMP_MS + 30, MAX_TIMESTAMP):
-        with pytest.raises(ApiError) as refusal:
+        with pytest.raises(ApiError) as raised:
             await search.find(timestamp)
-        assert refusal.value.code == Code.OFFSET_NOT_AVAILABLE
+        assert raised.value.code == Code.OFFSET_NOT_AVAILABLE
     assert (await search.find(-2)).offset == 0
     assert await search.by_time(15) == (20, 1)
     partition.high_watermark = 3

@@ -33,19 +33,19 @@ FOLLOWERS = st.lists(
         log_end=st.sampled_from([-1, OFFSET - 1, OFFSET, 60, 70]),
         caught_up_ms=st.integers(0, 2),
     ),
-    unique_by=lambda one: one.broker_id,
+    unique_by=lambda follower: follower.broker_id,
 )
 
 
 def leading(followers: list[Follower]) -> PartitionState:
     state = PartitionState(LEADER, high_watermark=0, log_end=70)
-    ids = tuple(one.broker_id for one in followers)
-    isr = (LEADER, *(one.broker_id for one in followers if one.in_sync))
+    ids = tuple(follower.broker_id for follower in followers)
+    isr = (LEADER, *(follower.broker_id for follower in followers if follower.in_sync))
     state.lead(LeaderAndIsrState(1, LEADER, 1, isr, 1, (LEADER, *ids)))
-    for one in followers:
-        progress = state.followers[one.broker_id]
-        progress.log_start, progress.log_end = one.log_start, one.log_end
-        progress.caught_up_ms = one.caught_up_ms
+    for follower in followers:
+        progress = state.followers[follower.broker_id]
+        progress.log_start, progress.log_end = follower.log_start, follower.log_end
+        progress.caught_up_ms = follower.caught_up_ms
     return state
 
 
@@ -54,19 +54,19 @@ def chosen_by_kafka(followers: list[Follower], leader_rack: str | None, rack: st
     of the views, and its choice is no direction."""
     leader = Follower(LEADER, leader_rack, True, 0, 70, 2)
     views = [leader] + [
-        one
-        for one in followers
-        if one.in_sync and one.log_end >= OFFSET and one.log_start <= OFFSET
+        follower
+        for follower in followers
+        if follower.in_sync and follower.log_end >= OFFSET and follower.log_start <= OFFSET
     ]
 
-    def compare(one: Follower, other: Follower) -> int:
-        if one.log_end != other.log_end:
-            return 1 if one.log_end > other.log_end else -1
-        if one.caught_up_ms != other.caught_up_ms:  # the time since then, reversed
-            return 1 if one.caught_up_ms > other.caught_up_ms else -1
-        return 1 if one.broker_id > other.broker_id else -1
+    def compare(follower: Follower, other: Follower) -> int:
+        if follower.log_end != other.log_end:
+            return 1 if follower.log_end > other.log_end else -1
+        if follower.caught_up_ms != other.caught_up_ms:  # the time since then, reversed
+            return 1 if follower.caught_up_ms > other.caught_up_ms else -1
+        return 1 if follower.broker_id > other.broker_id else -1
 
-    same_rack = [one for one in views if one.rack == rack]
+    same_rack = [follower for follower in views if follower.rack == rack]
     if not same_rack or leader in same_rack:
         return None
     return max(same_rack, key=cmp_to_key(compare)).broker_id
@@ -76,7 +76,7 @@ def chosen_by_kafka(followers: list[Follower], leader_rack: str | None, rack: st
 def test_it_is_the_one_that_apache_kafka_chooses(
     followers: list[Follower], leader_rack: str | None, rack: str
 ) -> None:
-    racks = {one.broker_id: one.rack for one in followers} | {LEADER: leader_rack}
+    racks = {follower.broker_id: follower.rack for follower in followers} | {LEADER: leader_rack}
     found = find_preferred_read_replica(leading(followers), OFFSET, rack, racks.get)
     assert found == chosen_by_kafka(followers, leader_rack, rack)
 

@@ -34,46 +34,48 @@ FORMS = {
 }
 
 
-def packed_otherwise(batch: bytearray, wanted: str) -> bytearray:
+def packed_otherwise(batch: bytearray, compression_type: str) -> bytearray:
     """A batch of these records in a codec that a topic of this type does not store."""
-    if wanted == "gzip":
+    if compression_type == "gzip":
         return in_form(batch, Codec.ZSTD, zstd_frame)
     return in_form(batch, Codec.GZIP, GZIP["of Python's gzip"])
 
 
-async def topic_of(broker: MemoryBroker, kind: str, partitions: int = 1) -> None:
-    await broker.create("t", partitions, {"compression.type": kind})
+async def topic_of(broker: MemoryBroker, compression_type: str, partitions: int = 1) -> None:
+    await broker.create("t", partitions, {"compression.type": compression_type})
 
 
 async def produced(broker: MemoryBroker, batches: list[bytearray]) -> list[Any]:
     """The answers for a request with one batch for each partition."""
     places = {("t", index): batch for index, batch in enumerate(batches)}
     answer = await broker.ask("Produce", 9, **producing(places))
-    return [one.error_code for one in answer.responses[0].partition_responses]
+    return [partition.error_code for partition in answer.responses[0].partition_responses]
 
 
-@pytest.mark.parametrize("wanted", [*TYPES, "producer"])
+@pytest.mark.parametrize("compression_type", [*TYPES, "producer"])
 @scenario(topics={})
-async def test_many_batches_of_a_request_are_unchanged(broker: MemoryBroker, wanted: str) -> None:
+async def test_many_batches_of_a_request_are_unchanged(
+    broker: MemoryBroker, compression_type: str
+) -> None:
     """Of each codec, little and much, twice."""
     sent = [(kind, codec) for kind in KINDS for codec in CODECS]
     expected = {kind: bare(build(records)) for kind, records in KINDS.items()}
-    await topic_of(broker, wanted, len(sent))
+    await topic_of(broker, compression_type, len(sent))
     batches = [build(KINDS[kind], codec=codec) for kind, codec in sent]
     for _ in range(2):
         assert await produced(broker, batches) == [Code.NONE] * len(sent)
     for index, (kind, _) in enumerate(sent):
         found = await stored(broker, partition=index)
-        assert [field(one, "base_offset") for one in found] == [0, len(KINDS[kind])]
+        assert [field(batch, "base_offset") for batch in found] == [0, len(KINDS[kind])]
         assert found[0][16:] == found[1][16:]
         assert bare(found[1]) == expected[kind]
 
 
-@pytest.mark.parametrize("wanted", TYPES)
+@pytest.mark.parametrize("compression_type", TYPES)
 @pytest.mark.parametrize("kind", KINDS)
 @scenario(topics={})
 async def test_records_of_every_compressed_form_are_unchanged(
-    broker: MemoryBroker, kind: str, wanted: str
+    broker: MemoryBroker, kind: str, compression_type: str
 ) -> None:
     """Also those that kafka-python does not read: it is given the records in another codec."""
     plain = build(KINDS[kind])
@@ -81,28 +83,28 @@ async def test_records_of_every_compressed_form_are_unchanged(
     sent = {
         name: in_form(plain, codec, encode)
         for name, (codec, encode) in FORMS.items()
-        if codec.name.lower() != wanted
+        if codec.name.lower() != compression_type
     }
-    await topic_of(broker, wanted, len(sent))
+    await topic_of(broker, compression_type, len(sent))
     assert await produced(broker, list(sent.values())) == [Code.NONE] * len(sent)
     for index in range(len(sent)):
         [found] = await stored(broker, partition=index)
         assert bare(found) == expected
 
 
-@pytest.mark.parametrize("wanted", TYPES)
+@pytest.mark.parametrize("compression_type", TYPES)
 @scenario(topics={})
 async def test_batches_that_contradict_their_header_are_refused(
-    broker: MemoryBroker, wanted: str
+    broker: MemoryBroker, compression_type: str
 ) -> None:
     """Sent in another codec than the topic's; from gzip, lz4 or zstd to none, and from none."""
-    sent = [packed_otherwise(promising(records), wanted) for records in LIES.values()]
-    if wanted != "uncompressed":
+    sent = [packed_otherwise(promising(records), compression_type) for records in LIES.values()]
+    if compression_type != "uncompressed":
         sent += [promising(records) for records in LIES.values()]
     whole = promising(bytes(build(RECORDS)[61:]))
-    if wanted != "lz4":
+    if compression_type != "lz4":
         sent.append(in_form(whole, Codec.LZ4, lz4_two))
-    await topic_of(broker, wanted, len(sent))
+    await topic_of(broker, compression_type, len(sent))
     codes = await produced(broker, sent)
     assert codes == [Code.INVALID_RECORD] * len(sent)
     for index in range(len(sent)):
@@ -121,23 +123,23 @@ async def test_they_are_refused_in_a_thread_too(broker: MemoryBroker, name: str)
     assert codes == [Code.NONE] * 19 + [Code.INVALID_RECORD]
 
 
-@pytest.mark.parametrize("wanted", TYPES)
+@pytest.mark.parametrize("compression_type", TYPES)
 @pytest.mark.parametrize("name", ODD)
 @scenario(topics={})
 async def test_offset_deltas_that_are_not_consecutive_are_replaced(
-    broker: MemoryBroker, name: str, wanted: str
+    broker: MemoryBroker, name: str, compression_type: str
 ) -> None:
     """As Apache Kafka does, for the sake of old clients; else readers would pass records over."""
-    await topic_of(broker, wanted)
+    await topic_of(broker, compression_type)
     for round_ in range(2):
-        batch = packed_otherwise(promising(ODD[name]), wanted)
+        batch = packed_otherwise(promising(ODD[name]), compression_type)
         assert (await broker.produce(batch)).error_code == Code.NONE
         found = await stored(broker)
-        assert [one.offset for one in read(found[-1])] == list(
+        assert [record.offset for record in read(found[-1])] == list(
             range(round_ * COUNT, (round_ + 1) * COUNT)
         )
-        values = [one.value for one in read(found[-1])]
-        assert values == [one.value for one in RECORDS]
+        values = [record.value for record in read(found[-1])]
+        assert values == [record.value for record in RECORDS]
 
 
 @pytest.mark.parametrize("name", ODD)
@@ -155,13 +157,17 @@ async def test_such_deltas_are_refused_where_a_batch_is_not_rewritten(
     assert (await broker.produce(promising(ODD[name]))).error_code == Code.NONE
 
 
-@pytest.mark.parametrize("wanted", TYPES)
+@pytest.mark.parametrize("compression_type", TYPES)
 @scenario(topics={})
-async def test_a_wrong_max_timestamp_is_corrected(broker: MemoryBroker, wanted: str) -> None:
+async def test_a_wrong_max_timestamp_is_corrected(
+    broker: MemoryBroker, compression_type: str
+) -> None:
     """Where a batch is opened anyway."""
-    await topic_of(broker, wanted)
-    whole = packed_otherwise(promising(bytes(build(RECORDS)[61:])), wanted)
+    await topic_of(broker, compression_type)
+    whole = packed_otherwise(promising(bytes(build(RECORDS)[61:])), compression_type)
     newest = field(whole, "max_timestamp")
     assert (await broker.produce(patch(whole, max_timestamp=newest + 1000))).error_code == Code.NONE
     [found] = await stored(broker)
-    assert field(found, "max_timestamp") == newest == max(one.timestamp for one in read(found))
+    assert (
+        field(found, "max_timestamp") == newest == max(record.timestamp for record in read(found))
+    )

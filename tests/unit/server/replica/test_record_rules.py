@@ -45,17 +45,17 @@ def checked(batch: bytearray, *, step: int = 1000, **changes: Any) -> int:
 
 
 def refused(batch: bytearray, **changes: Any) -> RecordsRefused:
-    with pytest.raises(RecordsRefused) as refusal:
+    with pytest.raises(RecordsRefused) as raised:
         checked(batch, **changes)
-    return refusal.value
+    return raised.value
 
 
 def at(*times_ms: int) -> bytearray:
     return build([Written(b"k", time_ms=time_ms) for time_ms in times_ms])
 
 
-def numbers(refusal: RecordsRefused) -> Sequence[int]:
-    return [one.batch_index for one in refusal.record_errors]
+def numbers(error: RecordsRefused) -> Sequence[int]:
+    return [record_error.batch_index for record_error in error.record_errors]
 
 
 # -- which batches are checked ------------------------------------------------------------
@@ -104,19 +104,22 @@ def test_levels_are_those_of_the_codec() -> None:
 def test_compacted_topics_require_keys(codec: str, step: int) -> None:
     batch = build([Written(b"k"), Written(None), Written(b""), Written(None)], codec=codec)
     assert checked(batch, step=step) == BASE_TIMESTAMP_MS
-    refusal = refused(batch, step=step, **COMPACTED)
+    error = refused(batch, step=step, **COMPACTED)
     why = "Compacted topic cannot accept message without key in topic partition t-3"
-    assert refusal.code is ErrorCode.INVALID_RECORD
-    assert [(one.batch_index, one.batch_index_error_message) for one in refusal.record_errors] == [
+    assert error.code is ErrorCode.INVALID_RECORD
+    assert [
+        (record_error.batch_index, record_error.batch_index_error_message)
+        for record_error in error.record_errors
+    ] == [
         (1, why),
         (3, why),
     ]
-    assert refusal.message == (
+    assert error.message == (
         "One or more records have been rejected due to 2 record errors in total, and only showing "
         f"the first three errors at most: [RecordError(batchIndex=1, message='{why}'), "
         f"RecordError(batchIndex=3, message='{why}')]"
     )
-    assert refusal.keyless == 2
+    assert error.keyless == 2
 
 
 def test_keys_of_any_length() -> None:
@@ -126,10 +129,10 @@ def test_keys_of_any_length() -> None:
 
 def test_the_record_errors_are_bounded_and_their_count_is_not() -> None:
     count = RECORD_ERRORS_MAX + 7
-    refusal = refused(build([Written(None)] * count), **COMPACTED)
-    assert numbers(refusal) == list(range(RECORD_ERRORS_MAX))
-    assert f"due to {count} record errors" in (refusal.message or "")
-    assert (refusal.message or "").count("RecordError(") == 3
+    error = refused(build([Written(None)] * count), **COMPACTED)
+    assert numbers(error) == list(range(RECORD_ERRORS_MAX))
+    assert f"due to {count} record errors" in (error.message or "")
+    assert (error.message or "").count("RecordError(") == 3
 
 
 # -- times ----------------------------------------------------------------------------------
@@ -154,25 +157,25 @@ def test_timestamp_bounds(times: Sequence[int], changes: dict[str, Any], bad: li
     if not bad:
         assert checked(batch, **changes) == BASE_TIMESTAMP_MS + max(times)
         return
-    refusal = refused(batch, **changes)
-    assert refusal.code is ErrorCode.INVALID_TIMESTAMP
-    assert numbers(refusal) == bad
-    assert refusal.message == "One or more records have been rejected due to invalid timestamp"
+    error = refused(batch, **changes)
+    assert error.code is ErrorCode.INVALID_TIMESTAMP
+    assert numbers(error) == bad
+    assert error.message == "One or more records have been rejected due to invalid timestamp"
 
 
 def test_the_message_has_the_bounds() -> None:
-    refusal = refused(at(0, -2 * HOUR_MS), **BOUNDED)
-    assert refusal.record_errors[0].batch_index_error_message == (
+    error = refused(at(0, -2 * HOUR_MS), **BOUNDED)
+    assert error.record_errors[0].batch_index_error_message == (
         f"Timestamp {BASE_TIMESTAMP_MS - 2 * HOUR_MS} of message with offset 1 is out of range. "
         f"The timestamp should be within [{NOW_MS - HOUR_MS}, {NOW_MS + HOUR_MS}]"
     )
 
 
 def test_the_bounds_overflow_as_in_java() -> None:
-    refusal = refused(
+    error = refused(
         at(-1), message_timestamp_before_max_ms=0, message_timestamp_after_max_ms=2**63 - 1
     )
-    message = refusal.record_errors[0].batch_index_error_message or ""
+    message = error.record_errors[0].batch_index_error_message or ""
     assert message.endswith(f"within [{NOW_MS}, {NOW_MS - 2**63 - 1}]")
 
 
@@ -180,8 +183,8 @@ def test_timestamps_that_overflow_are_out_of_range() -> None:
     latest = patch(at(0, 1), base_timestamp=2**63 - 2)
     assert checked(latest, message_timestamp_after_max_ms=2**63 - 1) == 2**63 - 1
     beyond = patch(at(0, 1, 2), base_timestamp=2**63 - 2)
-    refusal = refused(beyond, message_timestamp_after_max_ms=2**63 - 1)
-    assert (refusal.code, numbers(refusal)) == (ErrorCode.INVALID_TIMESTAMP, [2])
+    error = refused(beyond, message_timestamp_after_max_ms=2**63 - 1)
+    assert (error.code, numbers(error)) == (ErrorCode.INVALID_TIMESTAMP, [2])
 
 
 def test_records_without_a_timestamp_are_accepted() -> None:
@@ -191,12 +194,14 @@ def test_records_without_a_timestamp_are_accepted() -> None:
 
 def test_a_missing_key_is_reported_before_a_timestamp() -> None:
     batch = build([Written(None, time_ms=2 * HOUR_MS), Written(b"k", time_ms=2 * HOUR_MS)])
-    refusal = refused(batch, **COMPACTED)
-    assert refusal.code is ErrorCode.INVALID_TIMESTAMP, "as one of them is refused for it"
-    first, second = [one.batch_index_error_message or "" for one in refusal.record_errors]
+    error = refused(batch, **COMPACTED)
+    assert error.code is ErrorCode.INVALID_TIMESTAMP, "as one of them is refused for it"
+    first, second = [
+        record_error.batch_index_error_message or "" for record_error in error.record_errors
+    ]
     assert "without key" in first
     assert "out of range" in second
-    assert refusal.keyless == 1
+    assert error.keyless == 1
 
 
 # -- the flag of LogAppendTime, which is not the client's to set ----------------------------
@@ -205,9 +210,9 @@ FLAGGED = patch(build([Written(b"key"), Written()]), attributes=LOG_APPEND_TIME)
 
 
 def test_log_append_time_set_by_a_producer_is_refused() -> None:
-    refusal = refused(FLAGGED, **APPENDED)
-    assert refusal.code is ErrorCode.INVALID_TIMESTAMP
-    assert [one.batch_index_error_message for one in refusal.record_errors] == [
+    error = refused(FLAGGED, **APPENDED)
+    assert error.code is ErrorCode.INVALID_TIMESTAMP
+    assert [record_error.batch_index_error_message for record_error in error.record_errors] == [
         f"Invalid timestamp type in message DefaultRecord(offset={offset}, "
         f"timestamp={BASE_TIMESTAMP_MS}, key={key} bytes, value=5 bytes). Producer should not set "
         "timestamp type to LogAppendTime."
@@ -219,10 +224,10 @@ def test_log_append_time_is_refused_in_compressed_batches() -> None:
     sent = build([Written(b"key" * 30, None), Written(None, b"v" * 99)], codec="gzip")
     batch = patch(sent, attributes=LOG_APPEND_TIME | 1)
     for codec, kind, null in (("producer", "Partial", -1), ("gzip", "Partial", -1), ("lz4", "", 0)):
-        refusal = refused(batch, **APPENDED, compression_type=codec)
+        error = refused(batch, **APPENDED, compression_type=codec)
         assert [
-            (one.batch_index_error_message or "").partition(". ")[0]
-            for one in refusal.record_errors
+            (record_error.batch_index_error_message or "").partition(". ")[0]
+            for record_error in error.record_errors
         ] == [
             f"Invalid timestamp type in message {kind}DefaultRecord(offset={offset}, "
             f"timestamp={BASE_TIMESTAMP_MS}, key={key} bytes, value={value} bytes)"
@@ -241,9 +246,9 @@ def test_with_log_append_time_all_records_have_max_timestamp() -> None:
 
 
 def test_with_log_append_time_keys_are_checked_first() -> None:
-    refusal = refused(FLAGGED, **COMPACTED)
-    assert refusal.code is ErrorCode.INVALID_RECORD
-    assert numbers(refusal) == [1]
+    error = refused(FLAGGED, **COMPACTED)
+    assert error.code is ErrorCode.INVALID_RECORD
+    assert numbers(error) == [1]
 
 
 # -- what is no record ----------------------------------------------------------------------
@@ -251,7 +256,7 @@ def test_with_log_append_time_keys_are_checked_first() -> None:
 
 @pytest.mark.parametrize("attributes", [0, LOG_APPEND_TIME])
 def test_malformed_records_refuse_the_batch(attributes: int) -> None:
-    with pytest.raises(ApiError) as refusal:
+    with pytest.raises(ApiError) as raised:
         checked(around(b"\xff" * 40, count=1, attributes=attributes), **COMPACTED)
-    assert refusal.value.code is ErrorCode.INVALID_RECORD
-    assert not isinstance(refusal.value, RecordsRefused)
+    assert raised.value.code is ErrorCode.INVALID_RECORD
+    assert not isinstance(raised.value, RecordsRefused)

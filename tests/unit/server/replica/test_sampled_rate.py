@@ -72,7 +72,7 @@ class Listed:
             if not samples or at_ms - samples[-1][0][0] >= WINDOW_MS:
                 samples.append([])
             samples[-1].append((at_ms, amount))
-        samples = [one for one in samples if now_ms - one[-1][0] < WINDOWS * WINDOW_MS]
+        samples = [sample for sample in samples if now_ms - sample[-1][0] < WINDOWS * WINDOW_MS]
         if not samples:
             return 0.0
         total = sum(amount for sample in samples for _, amount in sample)

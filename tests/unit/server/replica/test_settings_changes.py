@@ -17,5 +17,7 @@ async def test_configs_changed_in_the_tree_take_effect(broker: MemoryBroker) -> 
     note = paths.encode_config_change(paths.TOPIC_CONFIGS, "t")
     await tree.multi([Create(f"{paths.CONFIG_CHANGES}/config_change_", note, sequential=True)])
     await broker.advance(0)
-    assert [broker.replica("t", i).log.settings.max_message_bytes for i in (0, 1)] == [77, 77]
+    assert [
+        broker.replica("t", partition).log.settings.max_message_bytes for partition in (0, 1)
+    ] == [77, 77]
     assert broker.replica("other").log.settings == before

@@ -64,20 +64,20 @@ class Leader:
     def answer(self, fetching: Fetching) -> dict[Place, PartitionResponse]:
         """What is in the response."""
         answered = {}
-        for wanted in fetching.partitions:
-            place = place_of(wanted)
+        for requested in fetching.partitions:
+            place = place_of(requested)
             state = self.states[place]
-            one = PartitionResponse(
-                wanted.partition,
+            partition = PartitionResponse(
+                requested.partition,
                 state.error,
                 state.high_watermark,
                 log_start_offset=state.log_start,
                 records=b"" if state.error else self.records.get(place, b""),
             )
             if place in self.diverging:
-                one.diverging_epoch = EpochEndOffset(1, 1)
-            if fetching.keep(wanted, one):
-                answered[place] = one
+                partition.diverging_epoch = EpochEndOffset(1, 1)
+            if fetching.keep(requested, partition):
+                answered[place] = partition
         return answered
 
 
@@ -92,15 +92,15 @@ def on_wire(request: SessionRequest) -> Any:
                 partitions=[
                     SimpleNamespace(
                         partition=index,
-                        fetch_offset=one.offset,
+                        fetch_offset=requested.offset,
                         partition_max_bytes=1000,
-                        current_leader_epoch=one.leader_epoch,
-                        last_fetched_epoch=one.last_epoch,
-                        log_start_offset=one.log_start,
+                        current_leader_epoch=requested.leader_epoch,
+                        last_fetched_epoch=requested.last_epoch,
+                        log_start_offset=requested.log_start,
                     )
                 ],
             )
-            for (topic_id, index), one in request.partitions.items()
+            for (topic_id, index), requested in request.partitions.items()
         ],
         forgotten_topics_data=[
             SimpleNamespace(topic="", topic_id=UUID(bytes=topic_id), partitions=[index])
@@ -109,27 +109,27 @@ def on_wire(request: SessionRequest) -> Any:
     )
 
 
-def place_of(wanted: FetchPartition) -> Place:
-    assert isinstance(wanted.topic, UUID)
-    return wanted.topic.bytes, wanted.partition
+def place_of(requested: FetchPartition) -> Place:
+    assert isinstance(requested.topic, UUID)
+    return requested.topic.bytes, requested.partition
 
 
-def asked_of(wanted: FetchPartition) -> FetchRequestPartition:
+def as_request_partition(requested: FetchPartition) -> FetchRequestPartition:
     return FetchRequestPartition(
-        wanted.current_leader_epoch,
-        wanted.offset,
-        wanted.last_fetched_epoch,
-        wanted.follower_start,
+        requested.current_leader_epoch,
+        requested.offset,
+        requested.last_fetched_epoch,
+        requested.follower_start,
     )
 
 
 def request_for(
-    follower: FetchSession, wanted: dict[Place, FetchRequestPartition]
+    follower: FetchSession, to_fetch: dict[Place, FetchRequestPartition]
 ) -> SessionRequest:
-    """The request after which exactly `wanted` is fetched."""
+    """The request after which exactly `to_fetch` is fetched."""
     for place in PLACES:
-        if place in wanted:
-            follower.fetch(place, wanted[place])
+        if place in to_fetch:
+            follower.fetch(place, to_fetch[place])
         else:
             follower.forget(place)
     return follower.request()
@@ -141,7 +141,7 @@ class Pair:
     def __init__(self) -> None:
         self.leader = Leader()
         self.follower = FetchSession()
-        self.wanted: dict[Place, FetchRequestPartition] = {}
+        self.to_fetch: dict[Place, FetchRequestPartition] = {}
         self.sent: dict[Place, State] = {}
         self.offsets: dict[Place, int] = {}
         """Those of the last request."""
@@ -149,60 +149,63 @@ class Pair:
 
     def fetch(self, fate: str) -> None:
         """One request and what becomes of it."""
-        wanted = dict(self.wanted)
-        if not wanted:
+        to_fetch = dict(self.to_fetch)
+        if not to_fetch:
             return  # a fetcher asks for nothing then
-        request = request_for(self.follower, wanted)
+        request = request_for(self.follower, to_fetch)
         self.full_requests += request.is_full
         if fate == "request lost":
             self.follower.failed()
             return
         try:
             fetching = self.leader.begin(request)
-        except ApiError as refusal:
+        except ApiError as error:
             assert not request.is_full, "a full request needs no session"
-            assert self.follower.refused(refusal.code), "it asks again at once"
+            assert self.follower.refused(error.code), "it asks again at once"
             again = self.follower.request()
             assert again.is_full
             self.full_requests += 1
             request, fetching = again, self.leader.begin(again)
-        assert {place_of(one): asked_of(one) for one in fetching.partitions} == wanted
+        assert {
+            place_of(requested): as_request_partition(requested)
+            for requested in fetching.partitions
+        } == to_fetch
         answered = self.leader.answer(fetching)
         if fate == "response lost":
             self.follower.failed()
             return
-        self._check_answer(request, wanted, answered)
+        self._check_answer(request, to_fetch, answered)
         assert self.follower.responded(fetching.session_id, answered)
         for place in answered:
             self.sent[place] = self.leader.states[place]
         for place in self.leader.diverging & self.sent.keys():
             del self.sent[place]  # it truncates its log first, and hears the rest then
-        self.offsets = {place: one.offset for place, one in wanted.items()}
-        for place in [one for one in self.sent if one not in wanted]:
+        self.offsets = {place: requested.offset for place, requested in to_fetch.items()}
+        for place in [place for place in self.sent if place not in to_fetch]:
             del self.sent[place]  # when it is fetched again it hears all of it again
 
     def _check_answer(
         self,
         request: SessionRequest,
-        wanted: dict[Place, FetchRequestPartition],
+        to_fetch: dict[Place, FetchRequestPartition],
         answered: dict[Place, Any],
     ) -> None:
         states = self.leader.states
-        news = {
+        expected = {
             place
-            for place in wanted
+            for place in to_fetch
             if self.leader.records.get(place)
             or place in self.leader.diverging
             or states[place].error
             or self.sent.get(place) != states[place]
             or self._begins_anew(request, place)
         }
-        assert answered.keys() == (wanted.keys() if request.is_full else news)
+        assert answered.keys() == (to_fetch.keys() if request.is_full else expected)
 
     def _begins_anew(self, request: SessionRequest, place: Place) -> bool:
         """Whether a request names it although no records have come since the last one."""
-        asked = request.partitions.get(place)
-        return asked is not None and asked.offset == self.offsets.get(place)
+        requested = request.partitions.get(place)
+        return requested is not None and requested.offset == self.offsets.get(place)
 
 
 places = st.sampled_from(PLACES)
@@ -227,10 +230,10 @@ happenings = st.one_of(
 def happen(pair: Pair, event: tuple[Any, ...]) -> None:
     leader = pair.leader
     match event:
-        case ("want", place, asked):
-            pair.wanted[place] = asked
+        case ("want", place, requested):
+            pair.to_fetch[place] = requested
         case ("drop", place):
-            pair.wanted.pop(place, None)
+            pair.to_fetch.pop(place, None)
         case ("state", place, state):
             leader.states[place] = state
         case ("error", place, code):
@@ -257,7 +260,7 @@ def happen(pair: Pair, event: tuple[Any, ...]) -> None:
 @given(st.lists(happenings, max_size=60))
 def test_leader_and_follower_agree_on_what_is_fetched(events: list[tuple[Any, ...]]) -> None:
     pair = Pair()
-    pair.wanted[PLACES[0]] = FetchRequestPartition(0, 0, -1, 0)
+    pair.to_fetch[PLACES[0]] = FetchRequestPartition(0, 0, -1, 0)
     for event in events:
         happen(pair, event)
     pair.fetch("")
@@ -265,10 +268,10 @@ def test_leader_and_follower_agree_on_what_is_fetched(events: list[tuple[Any, ..
 
 def test_requests_name_what_changed() -> None:
     pair, first = Pair(), FetchRequestPartition(0, 0, -1, 0)
-    pair.wanted = dict.fromkeys(PLACES, first)
+    pair.to_fetch = dict.fromkeys(PLACES, first)
     pair.fetch("")
     following = pair.follower
-    moved = {**pair.wanted, PLACES[1]: FetchRequestPartition(0, 5, 0, 0)}
+    moved = {**pair.to_fetch, PLACES[1]: FetchRequestPartition(0, 5, 0, 0)}
     del moved[PLACES[2]]
     request = request_for(following, moved)
     assert (request.epoch, dict(request.partitions)) == (
@@ -348,9 +351,9 @@ def test_a_response_for_other_partitions_does_not_count() -> None:
 def test_a_session_of_another_kind_is_refused() -> None:
     """FETCH_SESSION_TOPIC_ID_ERROR: by names instead of by ids."""
     pair = Pair()
-    pair.wanted = {PLACES[0]: FetchRequestPartition(0, 0, -1, 0)}
+    pair.to_fetch = {PLACES[0]: FetchRequestPartition(0, 0, -1, 0)}
     pair.fetch("")
-    request = request_for(pair.follower, pair.wanted)
+    request = request_for(pair.follower, pair.to_fetch)
     with pytest.raises(ApiError) as caught:
         pair.leader.begin(request, version=12)
     assert caught.value.code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR

@@ -77,11 +77,11 @@ class Model(RuleBasedStateMachine):
     def request(self) -> None:
         if self.in_flight is not None:
             return
-        for one in self.partitions.look():
-            if one.replica.key in self.left_out:
-                self.partitions.leave_out(one, watch=True)
+        for followed in self.partitions.look():
+            if followed.replica.key in self.left_out:
+                self.partitions.leave_out(followed, watch=True)
             else:
-                self.partitions.fetch(one, watch=True)
+                self.partitions.fetch(followed, watch=True)
         request = self.session.request()
         if request.is_full:
             self.known = dict(request.partitions)
@@ -90,13 +90,13 @@ class Model(RuleBasedStateMachine):
             for place in request.forgotten:
                 self.known.pop(place, None)
         assert self.known == {
-            (one.topic_id.bytes, key[1]): FetchRequestPartition(
-                one.partition.leader_epoch,
-                one.log.end_offset,
-                0 if one.log.end_offset > one.log.start_offset else -1,
-                one.log.start_offset,
+            (replica.topic_id.bytes, key[1]): FetchRequestPartition(
+                replica.partition.leader_epoch,
+                replica.log.end_offset,
+                0 if replica.log.end_offset > replica.log.start_offset else -1,
+                replica.log.start_offset,
             )
-            for key, one in self.replicas.items()
+            for key, replica in self.replicas.items()
             if key not in self.left_out
         }
         self.in_flight = dict(self.partitions.fetched)
@@ -134,12 +134,12 @@ def partitions_of(count: int) -> FollowedPartitions:
 
 def test_only_what_has_changed_is_looked_at() -> None:
     partitions = partitions_of(5)
-    for one in partitions.look():
-        partitions.fetch(one, watch=False)
+    for followed in partitions.look():
+        partitions.fetch(followed, watch=False)
     assert partitions.look() == []
     partitions.changed(("t", 3))
-    (one,) = partitions.look()
-    assert one.replica.key == ("t", 3)
+    (followed,) = partitions.look()
+    assert followed.replica.key == ("t", 3)
 
 
 def test_what_waits_is_looked_at_each_time() -> None:
@@ -154,11 +154,11 @@ def test_what_waits_is_looked_at_each_time() -> None:
 
 def test_what_was_removed_is_held_no_longer_than_the_request_in_flight() -> None:
     partitions = partitions_of(1)
-    (one,) = partitions.look()
-    partitions.fetch(one, watch=True)
+    (followed,) = partitions.look()
+    partitions.fetch(followed, watch=True)
     partitions.remove(("t", 0))
-    assert not partitions.is_followed(one)
-    assert list(partitions.fetched.values()) == [one]
+    assert not partitions.is_followed(followed)
+    assert list(partitions.fetched.values()) == [followed]
     assert list(partitions.to_look_at()) == []
     partitions.forget_removed()
     assert not partitions.fetched

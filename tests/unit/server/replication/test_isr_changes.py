@@ -50,13 +50,13 @@ class PlayedController:
     """Answers as the test says, one request after the other."""
 
     answers: list[Exception | AlteredIsr]
-    asked: list[ProposeIsr] = field(default_factory=list)
+    proposals: list[ProposeIsr] = field(default_factory=list)
 
     async def alter_partitions(
         self, proposals: Mapping[TopicPartition, Proposal]
     ) -> Mapping[TopicPartition, AlteredIsr]:
-        assert {tp: one.topic_id for tp, one in proposals.items()} == {TP: TOPIC_ID}
-        self.asked.append(proposals[TP].proposed)
+        assert {tp: proposal.topic_id for tp, proposal in proposals.items()} == {TP: TOPIC_ID}
+        self.proposals.append(proposals[TP].proposed)
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
@@ -82,7 +82,7 @@ async def test_a_decision_is_applied() -> None:
     assert (replica.partition.isr, replica.partition.partition_epoch) == (ALL, 6)
     assert replica.partition.proposed_isr is None
     await tasks.advance(10_000)
-    assert len(controller.asked) == 1
+    assert len(controller.proposals) == 1
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ async def test_without_a_decision_the_same_is_asked_again(failure: Exception | A
     await run_until_idle()
     assert replica.partition.maximal_isr == ALL
     await tasks.advance(RETRY_S * 1000 * 2)
-    assert controller.asked == [controller.asked[0]] * 3
+    assert controller.proposals == [controller.proposals[0]] * 3
     assert replica.partition.isr == ALL
 
 
@@ -111,14 +111,14 @@ async def test_a_refused_isr_stays_as_it_was() -> None:
     assert replica.partition.maximal_isr == (1,)
     changes.propose(replica, replica.propose())
     await tasks.advance(1000)
-    assert len(controller.asked) == 2 and replica.partition.isr == ALL
+    assert len(controller.proposals) == 2 and replica.partition.isr == ALL
 
 
 @pytest.mark.parametrize("code", [Code.FENCED_LEADER_EPOCH, Code.INVALID_UPDATE_VERSION])
 async def test_what_is_overtaken_is_left_to_the_next_leader_and_isr(code: Code) -> None:
     replica, controller, tasks, _ = proposed(AlteredIsr(code))
     await tasks.advance(60_000)
-    assert len(controller.asked) == 1
+    assert len(controller.proposals) == 1
     assert replica.partition.maximal_isr == ALL, "it may have been decided on"
 
 
@@ -127,7 +127,7 @@ async def test_a_new_leader_epoch_ends_a_proposal() -> None:
     await run_until_idle()
     replica.partition.lead(LeaderAndIsrState(1, 1, 4, (1,), 7, ALL))
     await tasks.advance(60_000)
-    assert len(controller.asked) == 1
+    assert len(controller.proposals) == 1
 
 
 async def test_after_the_end_nothing_is_asked() -> None:
@@ -136,4 +136,4 @@ async def test_after_the_end_nothing_is_asked() -> None:
     changes.close()
     changes.propose(replica, ProposeIsr(3, 5, ALL))
     await tasks.advance(60_000)
-    assert len(controller.asked) == 1
+    assert len(controller.proposals) == 1

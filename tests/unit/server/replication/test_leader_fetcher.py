@@ -127,9 +127,13 @@ class World:
         request = self.leader.requests[-1]
         assert all(topic.topic_id == TOPIC for topic in request.topics)
         offsets = {
-            one.partition: one.fetch_offset for topic in request.topics for one in topic.partitions
+            partition.partition: partition.fetch_offset
+            for topic in request.topics
+            for partition in topic.partitions
         }
-        forgotten = [one for topic in request.forgotten_topics_data for one in topic.partitions]
+        forgotten = [
+            partition for topic in request.forgotten_topics_data for partition in topic.partitions
+        ]
         return request.session_id, request.session_epoch, offsets, forgotten
 
     async def close(self) -> None:

@@ -29,11 +29,11 @@ class Peer:
     """Another broker: what it was asked, and answers as the test gives them."""
 
     def __init__(self) -> None:
-        self.asked: list[Any] = []
+        self.requests: list[Any] = []
         self.answers: deque[asyncio.Future[Any]] = deque()
 
     async def ask(self, api: Any, request: Any) -> Any:
-        self.asked.append(request)
+        self.requests.append(request)
         self.answers.append(asyncio.get_running_loop().create_future())
         return await self.answers[-1]
 
@@ -87,15 +87,15 @@ class World:
         return [
             [
                 (
-                    one.producer_id,
-                    one.producer_epoch,
-                    one.transaction_result,
-                    one.coordinator_epoch,
-                    {topic.name: list(topic.partition_indexes) for topic in one.topics},
+                    marker.producer_id,
+                    marker.producer_epoch,
+                    marker.transaction_result,
+                    marker.coordinator_epoch,
+                    {topic.name: list(topic.partition_indexes) for topic in marker.topics},
                 )
-                for one in request.markers
+                for marker in request.markers
             ]
-            for request in self.peer.asked
+            for request in self.peer.requests
         ]
 
 
@@ -108,10 +108,10 @@ async def test_one_request_at_a_time_has_all_markers_that_wait() -> None:
     await world.send(ALICE, ("t", 0), ("t", 1), ("u", 0))
     await world.send(BOB, ("t", 0))
     assert world.sent() == [[(7, 0, True, 3, {"t": [0, 1], "u": [0]})]]
-    await world.peer.answer(written(world.peer.asked[0]))
+    await world.peer.answer(written(world.peer.requests[0]))
     assert world.sent()[1:] == [[(8, 2, False, 3, {"t": [0]})]]
     assert world.done == [(7, "t", 0, "NONE"), (7, "t", 1, "NONE"), (7, "u", 0, "NONE")]
-    await world.peer.answer(written(world.peer.asked[1], Code.NOT_LEADER_OR_FOLLOWER))
+    await world.peer.answer(written(world.peer.requests[1], Code.NOT_LEADER_OR_FOLLOWER))
     assert world.done[3:] == [(8, "t", 0, "NOT_LEADER_OR_FOLLOWER")]
 
 
@@ -122,8 +122,8 @@ async def test_two_ends_of_one_producer_are_not_in_one_request() -> None:
     await world.send(ALICE, ("t", 0))
     await world.send(ALICE._replace(producer_epoch=1), ("t", 0))
     for number in range(3):
-        await world.peer.answer(written(world.peer.asked[number]))
-    assert [[(one[0], one[1]) for one in request] for request in world.sent()] == [
+        await world.peer.answer(written(world.peer.requests[number]))
+    assert [[(marker[0], marker[1]) for marker in request] for request in world.sent()] == [
         [(8, 2)],
         [(7, 0)],
         [(7, 1)],
@@ -135,7 +135,7 @@ async def test_a_request_is_bounded(monkeypatch: Any) -> None:
     world = World()
     await world.send(ALICE, *(("t", index) for index in range(5)))
     for number in range(3):
-        await world.peer.answer(written(world.peer.asked[number]))
+        await world.peer.answer(written(world.peer.requests[number]))
     assert [request[0][4] for request in world.sent()] == [{"t": [0, 1]}, {"t": [2, 3]}, {"t": [4]}]
     assert len(world.done) == 5
 
@@ -148,14 +148,14 @@ async def test_what_came_of_it_is_not_known() -> None:
     await world.send(ALICE, ("t", 1), broker_id=3)
     await world.send(BOB, ("t", 2))
     await world.peer.answer(write_txn_markers.WriteTxnMarkersResponse([]))
-    assert [one[3] for one in world.done] == ["NETWORK_EXCEPTION"] * 3
+    assert [outcome[3] for outcome in world.done] == ["NETWORK_EXCEPTION"] * 3
 
 
 async def test_nothing_is_sent_after_the_end() -> None:
     world = World()
     world.peers.close()
     await world.send(ALICE, ("t", 0))
-    assert not world.peer.asked
+    assert not world.peer.requests
     assert world.network.is_closed
 
 
@@ -164,11 +164,11 @@ async def test_a_coordinator_is_asked_for_codes() -> None:
     partitions = [("t", 0), ("u", 3), ("t", 1)]
     asking = asyncio.ensure_future(world.peers.verify(2, ("tx", 7, 1), partitions, add=False))
     await run_until_idle()
-    (request,) = world.peer.asked
-    (one,) = request.transactions
-    assert (one.transactional_id, one.producer_id, one.producer_epoch) == ("tx", 7, 1)
-    assert one.verify_only
-    assert {topic.name: list(topic.partitions) for topic in one.topics} == {"t": [0, 1], "u": [3]}
+    (request,) = world.peer.requests
+    (txn,) = request.transactions
+    assert (txn.transactional_id, txn.producer_id, txn.producer_epoch) == ("tx", 7, 1)
+    assert txn.verify_only
+    assert {topic.name: list(topic.partitions) for topic in txn.topics} == {"t": [0, 1], "u": [3]}
     results = [
         add_partitions_to_txn.TopicResult(
             "t",
@@ -192,7 +192,7 @@ async def test_a_coordinator_that_can_t_be_asked() -> None:
     assert await verify(3) == [Code.COORDINATOR_NOT_AVAILABLE]
     asking = asyncio.ensure_future(verify(2))
     await run_until_idle()
-    assert not world.peer.asked[0].transactions[0].verify_only
+    assert not world.peer.requests[0].transactions[0].verify_only
     await world.peer.answer(Disconnected("gone"))
     assert await asking == [Code.NETWORK_EXCEPTION]
     asking = asyncio.ensure_future(verify(2))

@@ -43,15 +43,15 @@ def test_an_answer_is_written_beside_others() -> None:
 
 @scenario()
 async def test_what_the_client_gets(broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = {"key_type": 0, "coordinator_keys": KEYS}
+    request = {"key_type": 0, "coordinator_keys": KEYS}
     for throttle_ms in (0, 5):
         quotas = broker.parts.quotas
         monkeypatch.setattr(quotas, "throttle_ms", lambda *_, received=throttle_ms: received)
-        found = await broker.ask("FindCoordinator", VERSION, **asked)
+        found = await broker.ask("FindCoordinator", VERSION, **request)
         assert found.throttle_time_ms == throttle_ms
-        assert [(one.key, one.error_code) for one in found.coordinators] == [
-            (key, ErrorCode.NONE) for key in KEYS
-        ]
+        assert [
+            (coordinator.key, coordinator.error_code) for coordinator in found.coordinators
+        ] == [(key, ErrorCode.NONE) for key in KEYS]
         await broker.advance(throttle_ms)
 
 

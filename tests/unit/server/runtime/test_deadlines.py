@@ -48,12 +48,14 @@ def test_each_wait_expires_at_its_time_unless_it_has_ended(seed: int) -> None:
                 waits.end(ended)
             by_ms = chance.choice([0, 0, 1, 200])
             await waits.tasks.advance(by_ms)
-            passed = sorted((due, one) for one, due in due_ms.items() if due <= now_ms + by_ms)
-            expected += [(one, due) for due, one in passed]
-            for _, one in passed:
-                del due_ms[one]
+            passed = sorted((due, wait) for wait, due in due_ms.items() if due <= now_ms + by_ms)
+            expected += [(wait, due) for due, wait in passed]
+            for _, wait in passed:
+                del due_ms[wait]
         await waits.tasks.advance(3000)
-        expected += [(one, due) for due, one in sorted((due, one) for one, due in due_ms.items())]
+        expected += [
+            (wait, due) for due, wait in sorted((due, wait) for wait, due in due_ms.items())
+        ]
         assert waits.expired == expected
         assert len(waits.deadlines) == 0 and waits.tasks.pending_timers == 0
 

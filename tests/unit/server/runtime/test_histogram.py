@@ -15,7 +15,7 @@ TOLERANCE = 0.07
 def exact(values: list[float], part: float) -> float:
     """The smallest value that at least this part of all is not above."""
     ordered = sorted(values)
-    at = next(i for i in range(len(ordered)) if i + 1 >= part * len(ordered))
+    at = next(index for index in range(len(ordered)) if index + 1 >= part * len(ordered))
     return ordered[at]
 
 

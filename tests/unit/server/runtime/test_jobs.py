@@ -42,7 +42,7 @@ async def test_the_loop_goes_on_meanwhile_and_threads_are_few() -> None:
     running = [asyncio.ensure_future(jobs.run(Pool.READ, work, n)) for n in range(THREADS + 2)]
     all_begun.wait(30)  # as many at once as there are threads
     await asyncio.sleep(0)
-    assert not any(one.done() for one in running)
+    assert not any(job.done() for job in running)
     may_end.set()
     assert await asyncio.gather(*running) == list(range(THREADS + 2))
     await jobs.close()
@@ -80,7 +80,7 @@ async def test_close_can_drop_what_has_not_begun() -> None:
     await closing
     assert sorted(done) == list(range(THREADS))
     await asyncio.wait(running)
-    assert all(one.cancelled() for one in running[THREADS:])
+    assert all(job.cancelled() for job in running[THREADS:])
     names = [thread.name for thread in threading.enumerate()]
     assert not [name for name in names if name.startswith("kavka-job")]
 

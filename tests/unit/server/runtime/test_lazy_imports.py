@@ -28,9 +28,9 @@ class Importer:
 
 @pytest.fixture
 def importer(monkeypatch: pytest.MonkeyPatch) -> Importer:
-    made = Importer()
-    monkeypatch.setattr("kavka.server.runtime.lazy_imports.import_module", made)
-    return made
+    importer = Importer()
+    monkeypatch.setattr("kavka.server.runtime.lazy_imports.import_module", importer)
+    return importer
 
 
 async def test_one_at_a_time_some_time_after_the_start(importer: Importer) -> None:

@@ -67,11 +67,13 @@ def test_it_ends_when_the_broker_does(tmp_path: Path) -> None:
     settings = logs.settings(cleanup_policy=("compact",), segment_bytes=20_000)
     log = logs.Broker(OsFs(), str(tmp_path), log_settings=settings).log()
     logs.fill(log, 300)
-    wanted = order(log)
-    wanted = replace(wanted, limits=replace(wanted.limits, bytes_per_s=1.0))
+    compaction_order = order(log)
+    compaction_order = replace(
+        compaction_order, limits=replace(compaction_order.limits, bytes_per_s=1.0)
+    )
     with start() as child:
         assert child.stdin is not None
-        child.stdin.write(pickle.dumps((compact, (OsFs(), wanted))))
+        child.stdin.write(pickle.dumps((compact, (OsFs(), compaction_order))))
         child.stdin.flush()
         child.stdin.close()
         assert child.wait(WITHIN_S) == 1

@@ -56,29 +56,31 @@ def a_log(home: Path) -> PartitionLog:
 
 def slow(home: Path) -> Any:
     """An order that takes long: its I/O is limited to a byte a second."""
-    wanted = order(a_log(home))
-    return replace(wanted, limits=replace(wanted.limits, bytes_per_s=1.0))
+    compaction_order = order(a_log(home))
+    return replace(compaction_order, limits=replace(compaction_order.limits, bytes_per_s=1.0))
 
 
 def test_results_and_news_come_back(tmp_path: Path) -> None:
-    wanted = order(a_log(tmp_path))
-    news: list[Any] = []
+    compaction_order = order(a_log(tmp_path))
+    messages: list[Any] = []
 
     async def work(processes: Processes) -> Any:
-        return await processes.run(compact, (OsFs(), wanted), news.append)
+        return await processes.run(compact, (OsFs(), compaction_order), messages.append)
 
     outcome = run(work)
-    assert outcome.end_offset == wanted.end_offset
-    assert {base for one in news for base in one.old} == {base for base, _ in wanted.segments}
+    assert outcome.end_offset == compaction_order.end_offset
+    assert {base for replacement in messages for base in replacement.old} == {
+        base for base, _ in compaction_order.segments
+    }
 
 
 def test_failures_come_back(tmp_path: Path) -> None:
-    wanted = order(a_log(tmp_path))
+    compaction_order = order(a_log(tmp_path))
     path = tmp_path / "t-0" / f"{0:020}.log"
     path.write_bytes(b"\x00" * path.stat().st_size)
 
     async def work(processes: Processes) -> Any:
-        return await processes.run(compact, (OsFs(), wanted), print)
+        return await processes.run(compact, (OsFs(), compaction_order), print)
 
     with pytest.raises(CorruptLogError) as caught:
         run(work)
@@ -104,8 +106,8 @@ async def test_cancelling_kills_it(
     processes: Processes, /, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONHASHSEED", "1")
-    wanted = slow(tmp_path)
-    job = processes.run(compact, (OsFs(), wanted), print)
+    compaction_order = slow(tmp_path)
+    job = processes.run(compact, (OsFs(), compaction_order), print)
     pid = await child_of(processes)
     assert b"\0PYTHONHASHSEED=random\0" in Path(f"/proc/{pid}/environ").read_bytes()
     job.cancel()
@@ -115,8 +117,8 @@ async def test_cancelling_kills_it(
 
 @with_processes
 async def test_one_that_dies_is_lost(processes: Processes, /, tmp_path: Path) -> None:
-    wanted = slow(tmp_path)
-    job = processes.run(compact, (OsFs(), wanted), print)
+    compaction_order = slow(tmp_path)
+    job = processes.run(compact, (OsFs(), compaction_order), print)
     os.kill(await child_of(processes), signal.SIGKILL)
     with pytest.raises(ProcessLost):
         await job
@@ -168,34 +170,34 @@ def test_one_that_reads_no_order_is_lost(tmp_path: Path, monkeypatch: pytest.Mon
 def test_modules_lying_about_are_not_imported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted = order(a_log(tmp_path))
+    compaction_order = order(a_log(tmp_path))
     for name in ("kavka", "pickle", "wire"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit(3)\n")
     monkeypatch.chdir(tmp_path)
 
     async def work(processes: Processes) -> Any:
-        return await processes.run(compact, (OsFs(), wanted), lambda _: None)
+        return await processes.run(compact, (OsFs(), compaction_order), lambda _: None)
 
-    assert run(work).end_offset == wanted.end_offset
+    assert run(work).end_offset == compaction_order.end_offset
 
 
 @with_processes
 async def test_the_end_of_all_ends_each_and_begins_none(
     processes: Processes, /, tmp_path: Path
 ) -> None:
-    wanted = slow(tmp_path)
-    jobs = [processes.run(compact, (OsFs(), wanted), print) for _ in range(2)]
+    compaction_order = slow(tmp_path)
+    jobs = [processes.run(compact, (OsFs(), compaction_order), print) for _ in range(2)]
     pid = await child_of(processes)
     await processes.kill()
     await gone(pid)
     assert all(job.cancelled() for job in jobs)
-    assert processes.run(compact, (OsFs(), wanted), print).cancelled()
+    assert processes.run(compact, (OsFs(), compaction_order), print).cancelled()
 
 
 async def test_jobs_close_ends_them_too(tmp_path: Path) -> None:
-    wanted = slow(tmp_path)
+    compaction_order = slow(tmp_path)
     jobs = ThreadJobs(asyncio.get_running_loop())
-    job = jobs.run_process(compact, OsFs(), wanted, on_message=print)
+    job = jobs.run_process(compact, OsFs(), compaction_order, on_message=print)
     await asyncio.sleep(0)
     await asyncio.wait_for(jobs.close(), WITHIN_S)
     assert job.cancelled()
@@ -206,8 +208,8 @@ async def test_close_waits_until_killed_processes_have_ended(
     processes: Processes, /, tmp_path: Path
 ) -> None:
     """They may be at work in the same directory."""
-    wanted = slow(tmp_path)
-    first = processes.run(compact, (OsFs(), wanted), print)
+    compaction_order = slow(tmp_path)
+    first = processes.run(compact, (OsFs(), compaction_order), print)
     pid = await child_of(processes)
     first.cancel()
     second = processes.run(math.hypot, (), print)

@@ -26,9 +26,9 @@ def run(scenario: Callable[[Purgatory, VirtualTasks], Awaitable[None]]) -> None:
 with_purgatory = ran_by(run)
 
 
-def note(asked: list[int]) -> bool:
+def note(calls: list[int]) -> bool:
     """Count the question, and say no."""
-    asked.append(1)
+    calls.append(1)
     return False
 
 
@@ -63,15 +63,15 @@ async def test_a_fault_in_one_does_not_keep_others_waiting(
     def faulty() -> bool:
         raise ValueError("planted")
 
-    asked: list[int] = []
+    calls: list[int] = []
     first, second = purgatory.wait(["a"], faulty, 0.5), purgatory.wait(["a"], faulty, 0.5)
     third = purgatory.wait(["a"], lambda: True, 0.5)
-    fourth = purgatory.wait(["a"], lambda: note(asked), 0.5)
+    fourth = purgatory.wait(["a"], lambda: note(calls), 0.5)
     purgatory.changed("a")
     await run_until_idle()
     assert faults == ["planted", "planted"]
-    assert third.result() is True and asked == [1]
-    assert not any(one.done() for one in (first, second, fourth))
+    assert third.result() is True and calls == [1]
+    assert not any(wait.done() for wait in (first, second, fourth))
     await tasks.advance(500)
     assert first.result() is False
 
@@ -102,22 +102,22 @@ async def test_cancelling_forgets_it(purgatory: Purgatory, tasks: VirtualTasks, 
 
 @with_purgatory
 async def test_many_changes_in_an_iteration_are_checked_once(purgatory: Purgatory, /) -> None:
-    asked: list[int] = []
-    purgatory.wait(["a", "b"], lambda: note(asked), 10)
+    calls: list[int] = []
+    purgatory.wait(["a", "b"], lambda: note(calls), 10)
     for _ in range(5):
         purgatory.changed("a")
         purgatory.changed("b")
     await run_until_idle()
-    assert len(asked) == 1
+    assert len(calls) == 1
 
 
 @with_purgatory
 async def test_other_keys_do_not_wake(purgatory: Purgatory, /) -> None:
-    asked: list[int] = []
-    purgatory.wait(["a"], lambda: note(asked), 10)
+    calls: list[int] = []
+    purgatory.wait(["a"], lambda: note(calls), 10)
     purgatory.changed("c")
     await run_until_idle()
-    assert not asked
+    assert not calls
 
 
 @with_purgatory
@@ -171,21 +171,21 @@ MANY = 1_000
 async def test_a_thousand_waiters_are_checked_a_few_in_each_iteration_and_in_order(
     purgatory: Purgatory, tasks: VirtualTasks, /
 ) -> None:
-    asked: list[int] = []
+    calls: list[int] = []
 
     def ask(number: int) -> bool:
-        asked.append(number)
+        calls.append(number)
         return True
 
     waiting = [purgatory.wait(["a"], partial(ask, number), 10) for number in range(MANY)]
     purgatory.changed("a")
     most = before = 0
-    while len(asked) < MANY:
+    while len(calls) < MANY:
         await asyncio.sleep(0)
-        most, before = max(most, len(asked) - before), len(asked)
-    assert asked == list(range(MANY))
+        most, before = max(most, len(calls) - before), len(calls)
+    assert calls == list(range(MANY))
     assert most <= KEYS_PER_STEP
-    assert all(one.result() for one in waiting)
+    assert all(wait.result() for wait in waiting)
     await run_until_idle()
     assert len(purgatory) == 0
 
@@ -201,28 +201,28 @@ async def test_a_completed_waiter_is_released_while_the_rest_are_checked(
 ) -> None:
     """A fetch knows the buffers that it was answered from, and others get these soon."""
     records = Records()
-    asked: list[int] = []
+    calls: list[int] = []
 
     def look(held: Records) -> bool:
         return ends == "by a change" and held is not None
 
     first = purgatory.wait(["a"], partial(look, records), 0.5)
     for _ in range(MANY):
-        purgatory.wait(["a"], lambda: note(asked), 10)
+        purgatory.wait(["a"], lambda: note(calls), 10)
     of_first = ref(records)
     del records
     purgatory.changed("a")
     await tasks.advance(500)
     assert first.result() is (ends == "by a change")
-    assert len(asked) < MANY, "all have been asked"
+    assert len(calls) < MANY, "all have been asked"
     assert of_first() is None
 
 
 @with_purgatory
 async def test_endless_changes_do_not_starve_other_keys(purgatory: Purgatory, /) -> None:
-    asked: list[int] = []
+    calls: list[int] = []
     for _ in range(MANY):
-        purgatory.wait(["a"], lambda: note(asked), 10)
+        purgatory.wait(["a"], lambda: note(calls), 10)
     last = purgatory.wait(["b"], lambda: True, 10)
     purgatory.changed("a")
     purgatory.changed("b")
@@ -233,25 +233,25 @@ async def test_endless_changes_do_not_starve_other_keys(purgatory: Purgatory, /)
         iterations += 1
         assert iterations <= 2 * MANY // KEYS_PER_STEP, "it came after those of later changes"
     # Who was asked before a change is asked once more for it.
-    before = len(asked)
+    before = len(calls)
     await run_until_idle(3 * MANY // KEYS_PER_STEP)
-    assert len(asked) >= before + MANY
+    assert len(calls) >= before + MANY
 
 
 @with_purgatory
 async def test_a_deadline_that_passes_before_it_is_asked_ends_the_wait_once(
     purgatory: Purgatory, tasks: VirtualTasks, /
 ) -> None:
-    asked: list[int] = []
+    calls: list[int] = []
     for _ in range(MANY):
-        purgatory.wait(["a"], lambda: note(asked), 10, "Fetch")
-    last = purgatory.wait(["a"], lambda: note(asked), 0.5, "Fetch")
+        purgatory.wait(["a"], lambda: note(calls), 10, "Fetch")
+    last = purgatory.wait(["a"], lambda: note(calls), 0.5, "Fetch")
     purgatory.changed("a")
     await tasks.advance(500)
-    assert len(asked) < MANY, "its turn must not have come"
+    assert len(calls) < MANY, "its turn must not have come"
     assert last.result() is False
     await run_until_idle(2 * MANY // KEYS_PER_STEP)
-    assert len(asked) == MANY
+    assert len(calls) == MANY
     assert purgatory.expired == {"Fetch": 1}
 
 
@@ -332,13 +332,13 @@ async def test_no_waiter_is_forgotten_in_any_interleaving(
 
     def wait() -> None:
         keys = chance.sample(sorted(levels), chance.randint(1, 5))
-        wanted = {key: levels[key] + chance.randint(1, 30) for key in keys}
+        awaited = {key: levels[key] + chance.randint(1, 30) for key in keys}
 
         def is_reached() -> bool:
-            return any(levels[key] >= level for key, level in wanted.items())
+            return any(levels[key] >= level for key, level in awaited.items())
 
         def slowly() -> Steps[bool]:
-            for key, level in wanted.items():
+            for key, level in awaited.items():
                 yield None
                 if levels[key] >= level:
                     return True

@@ -262,8 +262,8 @@ def test_connections_leave_some_descriptors(
     try:
         run(story)
     finally:
-        for one in held:
-            os.close(one)
+        for descriptor in held:
+            os.close(descriptor)
     assert "can't accept connections: connections may use no more" in caplog.text
 
 

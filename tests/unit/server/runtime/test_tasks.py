@@ -86,7 +86,7 @@ async def test_callbacks_and_timers(tasks: LoopTasks, /) -> None:
 
 @with_tasks
 async def test_kill_ends_running_jobs_and_begins_none(tasks: LoopTasks, /) -> None:
-    said: list[str] = []
+    notes: list[str] = []
 
     async def begin_another() -> None:
         try:
@@ -95,16 +95,16 @@ async def test_kill_ends_running_jobs_and_begins_none(tasks: LoopTasks, /) -> No
             tasks.spawn(note("never"), name="late")
 
     async def note(text: str) -> None:
-        said.append(text)
+        notes.append(text)
 
     waiting = tasks.spawn(begin_another(), name="waiting")
     fresh = tasks.spawn(note("not begun"), name="fresh")
     await tasks.sleep(0)
-    assert said == ["not begun"]
+    assert notes == ["not begun"]
     await tasks.kill()
     assert waiting.cancelled() and fresh.done()
     late = tasks.spawn(note("never"), name="later still")
     await asyncio.wait([late])
     assert late.cancelled()
-    assert said == ["not begun"]
+    assert notes == ["not begun"]
     await tasks.kill()

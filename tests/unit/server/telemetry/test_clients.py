@@ -28,7 +28,7 @@ EARLY, UNKNOWN = ErrorCode.THROTTLING_QUOTA_EXCEEDED, ErrorCode.UNKNOWN_SUBSCRIP
 MAX_BYTES = 1000
 
 
-class Asked:
+class Telemetry:
     """The machine, with a clock of the test's own."""
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class Asked:
 
     def subscribe(self, **subscriptions: dict[str, str]) -> None:
         self.clients.set_subscriptions(
-            {name: subscription(one) for name, one in subscriptions.items()}
+            {name: subscription(configs) for name, configs in subscriptions.items()}
         )
 
     def ask(self, client: UUID | None = ID) -> ClientInstance:
@@ -58,21 +58,21 @@ class Asked:
 
 
 @pytest.fixture
-def on() -> Asked:
-    return Asked()
+def telemetry() -> Telemetry:
+    return Telemetry()
 
 
 def refused(call: Callable[[], object]) -> ErrorCode:
-    with pytest.raises(ApiError) as refusal:
+    with pytest.raises(ApiError) as raised:
         call()
-    return refusal.value.code
+    return raised.value.code
 
 
-def test_without_subscriptions(on: Asked) -> None:
-    instance = on.ask()
+def test_without_subscriptions(telemetry: Telemetry) -> None:
+    instance = telemetry.ask()
     assert (instance.metrics, instance.interval_ms) == ((), DEFAULT_INTERVAL_MS)
-    assert on.ask(None).client_instance_id == UUID(int=100)
-    assert on.ask(UUID(int=0)).client_instance_id == UUID(int=101)
+    assert telemetry.ask(None).client_instance_id == UUID(int=100)
+    assert telemetry.ask(UUID(int=0)).client_instance_id == UUID(int=101)
 
 
 def test_the_id_of_a_subscription() -> None:
@@ -85,51 +85,53 @@ def test_the_id_of_a_subscription() -> None:
     assert subscription_id(("a", "b"), 1001, ID) != subscription_id(("a", "b"), 1000, ID)
 
 
-def test_all_subscriptions_that_match_count(on: Asked) -> None:
-    on.subscribe(
+def test_all_subscriptions_that_match_count(telemetry: Telemetry) -> None:
+    telemetry.subscribe(
         one={"metrics": "a,b", "interval.ms": "2000"},
         two={"metrics": "b,c", "interval.ms": "1000", "match": "client_id=a.*"},
         other={"metrics": "z", "interval.ms": "100", "match": "client_id=b.*"},
     )
-    instance = on.ask()
+    instance = telemetry.ask()
     assert (set(instance.metrics), instance.interval_ms) == ({"a", "b", "c"}, 1000)
-    on.subscribe(one={"metrics": "a"}, all={"metrics": "b,*"})
-    assert on.ask().metrics == ("*",)
+    telemetry.subscribe(one={"metrics": "a"}, all={"metrics": "b,*"})
+    assert telemetry.ask().metrics == ("*",)
 
 
-def test_asking_again(on: Asked) -> None:
-    on.subscribe(one={"interval.ms": "1000"})
-    on.ask()
-    on.now_ms += 999
-    assert refused(on.ask) is EARLY
-    on.now_ms += 1
-    on.ask()
-    on.subscribe()
-    assert on.ask().interval_ms == DEFAULT_INTERVAL_MS, "what has changed is in the next response"
-    assert on.clients.throttled == 1
+def test_asking_again(telemetry: Telemetry) -> None:
+    telemetry.subscribe(one={"interval.ms": "1000"})
+    telemetry.ask()
+    telemetry.now_ms += 999
+    assert refused(telemetry.ask) is EARLY
+    telemetry.now_ms += 1
+    telemetry.ask()
+    telemetry.subscribe()
+    assert telemetry.ask().interval_ms == DEFAULT_INTERVAL_MS, (
+        "what has changed is in the next response"
+    )
+    assert telemetry.clients.throttled == 1
 
 
-def test_pushing(on: Asked) -> None:
-    on.subscribe(one={"interval.ms": "1000"})
-    instance = on.ask()
-    on.now_ms += 1
-    on.push(instance)
-    on.now_ms += 999
-    assert refused(lambda: on.push(instance)) is EARLY
-    on.now_ms += 1
-    on.push(instance)
-    assert refused(on.ask) is EARLY
-    on.now_ms += 1000
-    on.ask()
+def test_pushing(telemetry: Telemetry) -> None:
+    telemetry.subscribe(one={"interval.ms": "1000"})
+    instance = telemetry.ask()
+    telemetry.now_ms += 1
+    telemetry.push(instance)
+    telemetry.now_ms += 999
+    assert refused(lambda: telemetry.push(instance)) is EARLY
+    telemetry.now_ms += 1
+    telemetry.push(instance)
+    assert refused(telemetry.ask) is EARLY
+    telemetry.now_ms += 1000
+    telemetry.ask()
 
 
-def test_another_subscription(on: Asked) -> None:
-    instance = on.ask()
-    on.now_ms += 1
-    assert refused(lambda: on.push(instance, subscription_id=1)) is UNKNOWN
-    assert on.ask() is instance, "it is to learn what it should push"
-    assert refused(lambda: on.push(instance)) is EARLY
-    assert on.clients.unknown_subscriptions == 1
+def test_another_subscription(telemetry: Telemetry) -> None:
+    instance = telemetry.ask()
+    telemetry.now_ms += 1
+    assert refused(lambda: telemetry.push(instance, subscription_id=1)) is UNKNOWN
+    assert telemetry.ask() is instance, "it is to learn what it should push"
+    assert refused(lambda: telemetry.push(instance)) is EARLY
+    assert telemetry.clients.unknown_subscriptions == 1
 
 
 @pytest.mark.parametrize(
@@ -140,32 +142,32 @@ def test_another_subscription(on: Asked) -> None:
         ({"size": MAX_BYTES + 1}, ErrorCode.TELEMETRY_TOO_LARGE),
     ],
 )
-def test_bad_pushes(on: Asked, more: dict[str, int], code: ErrorCode) -> None:
-    instance = on.ask()
-    assert refused(lambda: on.push(instance, **more)) is code
+def test_bad_pushes(telemetry: Telemetry, more: dict[str, int], code: ErrorCode) -> None:
+    instance = telemetry.ask()
+    assert refused(lambda: telemetry.push(instance, **more)) is code
 
 
-def test_as_much_as_may_be(on: Asked) -> None:
-    on.push(on.ask(), size=MAX_BYTES)
+def test_as_much_as_may_be(telemetry: Telemetry) -> None:
+    telemetry.push(telemetry.ask(), size=MAX_BYTES)
 
 
-def test_the_last_push(on: Asked) -> None:
-    instance = on.ask()
-    on.now_ms += 1
-    on.push(instance)
-    on.push(instance, terminating=True)
-    assert refused(lambda: on.push(instance)) is ErrorCode.INVALID_REQUEST
+def test_the_last_push(telemetry: Telemetry) -> None:
+    instance = telemetry.ask()
+    telemetry.now_ms += 1
+    telemetry.push(instance)
+    telemetry.push(instance, terminating=True)
+    assert refused(lambda: telemetry.push(instance)) is ErrorCode.INVALID_REQUEST
 
 
 @pytest.mark.parametrize("client", [None, UUID(int=0), UUID(int=1)])
-def test_reserved_ids(on: Asked, client: UUID | None) -> None:
-    instance = on.ask()
+def test_reserved_ids(telemetry: Telemetry, client: UUID | None) -> None:
+    instance = telemetry.ask()
 
     def push() -> ClientInstance:
-        return on.clients.push(
+        return telemetry.clients.push(
             client,
             SELECTORS,
-            on.now_ms,
+            telemetry.now_ms,
             subscription_id=instance.subscription_id,
             terminating=False,
             codec=0,
@@ -177,29 +179,29 @@ def test_reserved_ids(on: Asked, client: UUID | None) -> None:
 
 
 @pytest.mark.parametrize(("interval", "kept_ms"), [("1000", 60_000), ("30000", 90_000)])
-def test_a_silent_client_is_forgotten(on: Asked, interval: str, kept_ms: int) -> None:
-    on.subscribe(one={"interval.ms": interval})
-    on.ask()
-    on.clients.expire(on.now_ms + kept_ms - 1)
-    assert len(on.clients) == 1
-    on.clients.expire(on.now_ms + kept_ms)
-    assert len(on.clients) == 0
+def test_a_silent_client_is_forgotten(telemetry: Telemetry, interval: str, kept_ms: int) -> None:
+    telemetry.subscribe(one={"interval.ms": interval})
+    telemetry.ask()
+    telemetry.clients.expire(telemetry.now_ms + kept_ms - 1)
+    assert len(telemetry.clients) == 1
+    telemetry.clients.expire(telemetry.now_ms + kept_ms)
+    assert len(telemetry.clients) == 0
 
 
-def test_a_lost_connection(on: Asked) -> None:
-    on.ask()
-    on.clients.forget(ID)
-    assert len(on.clients) == 0
-    on.ask()
+def test_a_lost_connection(telemetry: Telemetry) -> None:
+    telemetry.ask()
+    telemetry.clients.forget(ID)
+    assert len(telemetry.clients) == 0
+    telemetry.ask()
 
 
-def test_there_are_only_so_many(on: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_there_are_only_so_many(telemetry: Telemetry, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "CLIENTS_MAX", 3)
-    first = on.ask(None)
-    on.push(first)
-    others = [on.ask(None) for _ in range(2)]
-    on.push(first, terminating=True)  # it has been heard of last
-    on.ask(None)
-    assert len(on.clients) == 3
-    assert refused(lambda: on.ask(first.client_instance_id)) is EARLY, "it is still known"
-    on.ask(others[0].client_instance_id)
+    first = telemetry.ask(None)
+    telemetry.push(first)
+    others = [telemetry.ask(None) for _ in range(2)]
+    telemetry.push(first, terminating=True)  # it has been heard of last
+    telemetry.ask(None)
+    assert len(telemetry.clients) == 3
+    assert refused(lambda: telemetry.ask(first.client_instance_id)) is EARLY, "it is still known"
+    telemetry.ask(others[0].client_instance_id)

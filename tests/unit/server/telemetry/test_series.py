@@ -24,7 +24,7 @@ def counter(name: str, value: float, *, is_delta: bool = True) -> Point:
 
 
 def shown(series: Series) -> dict[str, dict[tuple[str, ...], float]]:
-    return {one.name: dict(series.samples(one)) for one in series.families()}
+    return {family.name: dict(series.samples(family)) for family in series.families()}
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def test_names_and_labels(series: Series) -> None:
     )
     series.add(TWO, None, [gauge("com.acme.x", 2), counter("some.total", 3)], UNTIL_MS)
     (acme, producer, total) = series.families()
-    assert [one.name for one in (acme, producer, total)] == [
+    assert [family.name for family in (acme, producer, total)] == [
         "kafka_client_com_acme_x",
         "kafka_client_producer_a_b",
         "kafka_client_some_total",

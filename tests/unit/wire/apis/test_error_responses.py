@@ -23,7 +23,9 @@ PLACES_SINCE = {"DescribeLogDirs": 3}
 CHANCE = st.randoms(use_true_random=False)
 
 
-@pytest.mark.parametrize(("module", "version"), KNOWN, ids=[messages.title(*one) for one in KNOWN])
+@pytest.mark.parametrize(
+    ("module", "version"), KNOWN, ids=[messages.title(*case) for case in KNOWN]
+)
 @settings(max_examples=3)
 @given(rnd=CHANCE)
 def test_every_version_has_an_error_response(module: ModuleType, version: int, rnd: Random) -> None:
@@ -56,8 +58,9 @@ def error_codes(message: Any) -> Iterator[int]:
 def places_asked_for(request: Any) -> bool:
     """Whether the request names anything that has a place for a code in the answer."""
     named = ("topics", "topic_names", "topic_data", "resources")
-    asked = [one for name in named for one in getattr(request, name, None) or ()]
+    places = [place for name in named for place in getattr(request, name, None) or ()]
     below = ("partitions", "partition_data", "partition_indexes")
     return any(
-        next((getattr(one, name) for name in below if hasattr(one, name)), [one]) for one in asked
+        next((getattr(place, name) for name in below if hasattr(place, name)), [place])
+        for place in places
     )

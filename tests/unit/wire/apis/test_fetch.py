@@ -22,7 +22,9 @@ def test_older_versions_have_the_error_at_every_partition() -> None:
     answer = fetch.error_response(request(), ErrorCode.UNKNOWN_SERVER_ERROR, 12)
     assert (answer.error_code, answer.session_id) == (-1, 8)
     [topic] = answer.responses
-    assert [(one.partition_index, one.error_code) for one in topic.partitions] == [(0, -1), (4, -1)]
+    assert [
+        (partition.partition_index, partition.error_code) for partition in topic.partitions
+    ] == [(0, -1), (4, -1)]
     assert topic.partitions[0].records == b""
     assert topic.partitions[0].high_watermark == -1
 

@@ -17,7 +17,7 @@ from support import messages
 
 KNOWN = messages.known()
 CASES = pytest.mark.parametrize(
-    ("module", "version"), KNOWN, ids=[messages.title(*one) for one in KNOWN]
+    ("module", "version"), KNOWN, ids=[messages.title(*case) for case in KNOWN]
 )
 FEW = settings(max_examples=5)
 CHANCE = st.randoms(use_true_random=False)
@@ -72,10 +72,10 @@ def test_answer_classes_have_the_fields_of_the_schema(name: str) -> None:
     _assert_same_fields(module, getattr(module, response), schemas.schema(response))
 
 
-def _assert_same_fields(module: ModuleType, made: type, struct: Any) -> None:
-    served = [one for one in struct._fields if messages.is_served(module, one)]
-    assert set(signature(made).parameters) == {one.name for one in served}
-    inner = messages.nested(made)
+def _assert_same_fields(module: ModuleType, answer_class: type, struct: Any) -> None:
+    served = [field for field in struct._fields if messages.is_served(module, field)]
+    assert set(signature(answer_class).parameters) == {field.name for field in served}
+    inner = messages.nested(answer_class)
     for field in served:
         below = field.array_of if field.is_struct_array() else field
         if getattr(below, "_fields", None):
@@ -87,10 +87,10 @@ def test_defaults_of_answers_cannot_be_changed(name: str) -> None:
     module = schemas.api_modules()[name]
     waiting = [getattr(module, messages.response_name(module.API))]
     while waiting:
-        made = waiting.pop()
-        waiting += messages.nested(made).values()
+        answer_class = waiting.pop()
+        waiting += messages.nested(answer_class).values()
         hash(
-            tuple(one.default for one in signature(made).parameters.values())
+            tuple(parameter.default for parameter in signature(answer_class).parameters.values())
         )  # TypeError for a list
 
 

@@ -138,9 +138,9 @@ class Interrupted(metadata.MetadataResponse):
 
 
 def test_two_threads_do_not_share_a_buffer() -> None:
-    said: dict[str, Any] = {"topics": many_topics(5).topics, "throttle_time_ms": 77}
-    plain = metadata.MetadataResponse(cluster_id="the cluster", **said)
-    interrupted = Interrupted(**said)
+    values: dict[str, Any] = {"topics": many_topics(5).topics, "throttle_time_ms": 77}
+    plain = metadata.MetadataResponse(cluster_id="the cluster", **values)
+    interrupted = Interrupted(**values)
     frame = b"".join(encode_response(metadata.API, 9, 1, interrupted))
     assert frame == library_frame("MetadataResponse", 9, 1, plain)
 

@@ -64,9 +64,9 @@ def test_another_version_is_refused_with_what_to_do(
     with pytest.raises(ImportError) as caught:
         private_copy.find_codec()
     assert caught.value.name == "kafka"
-    said = str(caught.value)
-    assert f"kafka-python {named} in {found} is not supported" in said
-    assert f"pip install --no-deps --target '{own}' 'kafka-python>=3.0.12,<3.1'" in said
+    message = str(caught.value)
+    assert f"kafka-python {named} in {found} is not supported" in message
+    assert f"pip install --no-deps --target '{own}' 'kafka-python>=3.0.12,<3.1'" in message
 
 
 def test_an_unusable_codec_is_reported_in_one_line_at_the_start(tmp_path: Path) -> None:

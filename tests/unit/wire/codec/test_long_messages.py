@@ -38,7 +38,7 @@ from support.steps import run_and_look
 COUNTS = st.lists(st.integers(0, 12), max_size=4)
 KNOWN = messages.known()
 EACH_VERSION = pytest.mark.parametrize(
-    ("module", "version"), KNOWN, ids=[messages.title(*one) for one in KNOWN]
+    ("module", "version"), KNOWN, ids=[messages.title(*case) for case in KNOWN]
 )
 CHANCE = st.randoms(use_true_random=False)
 FEW = settings(max_examples=4)
@@ -66,7 +66,7 @@ def items(fields: Any, version: int, found: schemas.Values) -> int:
         if value is None or field.tag is not None:
             continue
         if field.is_struct_array():
-            count += sum(1 + items(field.fields.values(), version, one) for one in value)
+            count += sum(1 + items(field.fields.values(), version, item) for item in value)
         elif field.is_array():
             count += 0 if field.array_of.is_batchable() else len(value)
         elif field.is_struct():
@@ -140,13 +140,17 @@ def leaving(count: int) -> memoryview:
 def test_reading_a_long_request_pauses(count: int) -> None:
     frame = leaving(count)
     (message, _), pauses = run(long_messages.decode_in_steps(leave_group.API, 5, frame, 0))
-    assert [one.member_id for one in message.members] == [f"m-{one:05d}" for one in range(count)]
+    assert [member.member_id for member in message.members] == [
+        f"m-{number:05d}" for number in range(count)
+    ]
     assert pauses == (count * BYTES_AN_ITEM + len(frame)) // SLICE_BYTES
 
 
 def test_bytes_are_copied_in_steps() -> None:
-    each = 20_000
-    members = [{"member_id": f"m{one}", "assignment": bytes(each)} for one in range(200)]
+    assignment_bytes = 20_000
+    members = [
+        {"member_id": f"m{number}", "assignment": bytes(assignment_bytes)} for number in range(200)
+    ]
     values = {"group_id": "g", "assignments": members}
     schema = schemas.schema("SyncGroupRequest")
     body = stock_codec.encode("SyncGroupRequest", 5, schemas.as_namespace(schema, values))
@@ -154,7 +158,7 @@ def test_bytes_are_copied_in_steps() -> None:
         long_messages.decode_in_steps(sync_group.API, 5, memoryview(body), 0)
     )
     assert len(message.assignments) == 200
-    assert pauses >= len(body) // (SLICE_BYTES + each)
+    assert pauses >= len(body) // (SLICE_BYTES + assignment_bytes)
 
 
 def test_two_are_read_at_once() -> None:
@@ -234,13 +238,13 @@ def test_big_answers_are_made_of_parts() -> None:
 
 
 def test_two_at_once() -> None:
-    one, other = listing(1_100), listing(900)
+    long, short = listing(1_100), listing(900)
     works = [
-        long_messages.encode_in_steps(list_groups.API, 5, 1, answer) for answer in (one, other)
+        long_messages.encode_in_steps(list_groups.API, 5, 1, answer) for answer in (long, short)
     ]
     for work in works:
         next(work)
-    for work, answer in zip(works, (one, other), strict=True):
+    for work, answer in zip(works, (long, short), strict=True):
         assert b"".join(run(work)[0]) == encode_response(list_groups.API, 5, 1, answer)[0]
 
 
@@ -270,7 +274,9 @@ def test_lists_of_names_are_encoded_in_steps() -> None:
 def offsets(version: int, counts: list[int]) -> offset_fetch.OffsetFetchResponse:
     topics: list[Any] = []
     for number, count in enumerate(counts):
-        partitions = [offset_fetch.PartitionResponse(one, 7, 3, "é" * one) for one in range(count)]
+        partitions = [
+            offset_fetch.PartitionResponse(index, 7, 3, "é" * index) for index in range(count)
+        ]
         name = f"t{number}"
         if version >= offset_fetch.GROUPS_VERSION:
             topic_id = UUID(int=number)

@@ -52,10 +52,10 @@ def mended(module: ModuleType, version: int, body: Any) -> Any:
 
 def stock(module: ModuleType, version: int, body: Any) -> Any:
     """Read by the library as it is published."""
-    made = stock_codec.message_class(module.API.request_name)
+    message_class = stock_codec.message_class(module.API.request_name)
     flexible = module.API.is_flexible(version)
-    read = made._struct.compiled_decode_from(
-        version, compact=flexible, tagged=flexible, data_class=made
+    read = message_class._struct.compiled_decode_from(
+        version, compact=flexible, tagged=flexible, data_class=message_class
     )
     return read(body, 0)[0]
 
@@ -132,7 +132,9 @@ def test_fields_past_the_end_are_refused() -> None:
 KNOWN = messages.known()
 
 
-@pytest.mark.parametrize(("module", "version"), KNOWN, ids=[messages.title(*one) for one in KNOWN])
+@pytest.mark.parametrize(
+    ("module", "version"), KNOWN, ids=[messages.title(*case) for case in KNOWN]
+)
 @settings(max_examples=3)
 @given(rnd=st.randoms(use_true_random=False))
 def test_truncated_requests_are_refused(module: ModuleType, version: int, rnd: Any) -> None:
@@ -243,8 +245,8 @@ def fetch_with_tags(partitions: int) -> bytes:
     )
     whole = stock(fetch, 12, memoryview(body))
     assert len(whole.topics[0].partitions) == partitions
-    one = struct.pack(">i", 77) + struct.pack(">i", -1) + bytes(8) + struct.pack(">i", -1)
-    start = body.index(one)
+    partition = struct.pack(">i", 77) + struct.pack(">i", -1) + bytes(8) + struct.pack(">i", -1)
+    start = body.index(partition)
     size = 4 + 4 + 8 + 4 + 8 + 4 + 1  # fields of a partition, then no tags
     tag = b"\x01\x63\x02\xab\xcd"  # one tag: number 99, two bytes
     tagged = b"".join(
@@ -417,8 +419,8 @@ def test_tags_count_as_items() -> None:
 
 def test_an_array_is_limited_by_the_least_size_of_its_items() -> None:
     partitions = 50
-    one = b"\0\x01t" + struct.pack(">i", partitions)
-    body = memoryview(struct.pack(">i", 1) + one + bytes(8 * partitions))
+    topic = b"\0\x01t" + struct.pack(">i", partitions)
+    body = memoryview(struct.pack(">i", 1) + topic + bytes(8 * partitions))
     assert len(mended(offset_for_leader_epoch, 0, body).topics[0].partitions) == partitions
     looked_at = Counted(bytes(body[:-1]))
     with pytest.raises(ValueError, match="partitions is longer than the request"):

@@ -14,20 +14,22 @@ from kavka.wire.codec.frames import SpliceBuffer, encode_response
 from support import messages
 
 
-def writer_source(made: Any, version: int) -> str:
-    source: str = made._struct.encode_into__optimized_context(version, True, True).source()
+def writer_source(message_class: Any, version: int) -> str:
+    source: str = message_class._struct.encode_into__optimized_context(version, True, True).source()
     return source
 
 
 @pytest.mark.parametrize("name", stock_codec.message_names())
 def test_every_message_of_the_library_is_read_and_written_as_it_does(name: str) -> None:
     """Of APIs that are not served, too: they will be. The served ones: `test_round_trips.py`."""
-    made = private_copy.message_class(name)
-    for version in {0, made.max_version // 2, made.max_version}:
-        flexible = made.flexible_version_q(version)
-        write = made._struct.compiled_encode_into(version, compact=flexible, tagged=flexible)
-        read = made._struct.compiled_decode_from(
-            version, compact=flexible, tagged=flexible, data_class=made
+    message_class = private_copy.message_class(name)
+    for version in {0, message_class.max_version // 2, message_class.max_version}:
+        flexible = message_class.flexible_version_q(version)
+        write = message_class._struct.compiled_encode_into(
+            version, compact=flexible, tagged=flexible
+        )
+        read = message_class._struct.compiled_decode_from(
+            version, compact=flexible, tagged=flexible, data_class=message_class
         )
         for seed in range(5):
             found = messages.values(schemas.schema(name), version, Random(seed))
@@ -117,4 +119,4 @@ def test_answers_of_configs_keep_null_and_empty_apart() -> None:
     )
     body = b"".join(encode_response(describe_configs.API, 4, 0, answer))[9:]
     read, _ = stock_codec.decode("DescribeConfigsResponse", 4, body)
-    assert [one.value for one in read.results[0].configs] == [None, ""]
+    assert [config.value for config in read.results[0].configs] == [None, ""]

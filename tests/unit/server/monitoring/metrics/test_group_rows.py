@@ -144,7 +144,7 @@ async def counts(broker: MemoryBroker) -> dict[str, float]:
 
 
 async def commit(broker: MemoryBroker, group: str, *partitions: int) -> None:
-    places = [("t", one) for one in partitions]
+    places = [("t", partition) for partition in partitions]
     notified = await offset_requests.commit(broker, dict.fromkeys(places, 5), group_id=group)
     assert notified == dict.fromkeys(places, 0)
 
@@ -156,7 +156,7 @@ async def test_what_happened_to_offsets(broker: MemoryBroker) -> None:
     await commit(broker, "g", 0, 1, 2)
     await commit(broker, "h", 0)
     assert await counts(broker) == {"offset_commit_count": 4}
-    gone = [{"name": "t", "partitions": [{"partition_index": one} for one in (1, 2)]}]
+    gone = [{"name": "t", "partitions": [{"partition_index": partition} for partition in (1, 2)]}]
     await broker.ask("OffsetDelete", 0, group_id="g", topics=gone)
     assert await counts(broker) == {"offset_commit_count": 4, "offset_deletion_count": 2}
     await broker.advance(21 * 60_000)
@@ -265,7 +265,7 @@ async def test_lag_is_found_out_in_slices(
     work = lag.lags(broker.parts)
     next(work)
     next(work)
-    (shard,) = [one for one in broker.parts.groups.shards() if one.offsets.store.count]
+    (shard,) = [shard for shard in broker.parts.groups.shards() if shard.offsets.store.count]
     await offset_requests.commit(broker, {("a", 8): 1})
     for index in range(8):
         shard.offsets.store.remove(shard.offsets.store.of("g", "a"), index)

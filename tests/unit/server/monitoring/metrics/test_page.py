@@ -31,6 +31,6 @@ def test_the_metrics_on_other_pages_are_there(name: str) -> None:
     named = set(re.findall(r"\b(?:kafka|kavka|process)_[a-z0-9_]+\b", text))
     known = set(re.findall(r"`((?:kafka|kavka|process)_[a-z0-9_]+)`", page()))
     own = {"kavka_broker", "kavka_topic"}  # fixtures
-    pushed = {one for one in named if one.startswith(PREFIX)}  # clients name these
+    pushed = {metric for metric in named if metric.startswith(PREFIX)}  # clients name these
     assert named - known - own - pushed == set()
     assert named or name == "groups.md"

@@ -23,7 +23,10 @@ async def test_topics(broker: MemoryBroker) -> None:
     for (topic, partition), batch in sent.items():
         assert bytes((await broker.fetch(0, topic, partition)).records)[17:] == batch[17:]
     found = await look(broker)
-    size = {name: sum(len(b) for (t, _), b in sent.items() if t == name) for name in "tu"}
+    size = {
+        name: sum(len(batch) for (topic, _), batch in sent.items() if topic == name)
+        for name in "tu"
+    }
     both = sum(size.values())
     for name, total, in_t, in_u in (
         ("messagesin", 12, 7, 5),
@@ -85,7 +88,9 @@ async def test_replicas_controller_and_partitions(broker: MemoryBroker) -> None:
     }
     for name, expected in of_partitions.items():
         numbers = found.all(f"{PARTITION}{name}")
-        assert numbers == {(str(p), "t"): n for p, n in enumerate(expected)}, name
+        assert numbers == {
+            (str(partition), "t"): value for partition, value in enumerate(expected)
+        }, name
 
 
 @scenario(ON, topics={"t": 1})
@@ -98,8 +103,8 @@ async def test_a_broker_that_is_not_the_controller_reports_zeros(broker: MemoryB
 
 @scenario(ON, topics={"t": 2})
 async def test_waiting_requests(broker: MemoryBroker) -> None:
-    asked = fetching({("t", 0): 0, ("t", 1): 0}, max_wait_ms=1000)
-    waiting = broker.client.send("Fetch", 12, **asked)
+    request = fetching({("t", 0): 0, ("t", 1): 0}, max_wait_ms=1000)
+    waiting = broker.client.send("Fetch", 12, **request)
     await broker.advance(1)
     purgatory = "kafka_server_delayedoperationpurgatory_"
     found = await look(broker)
@@ -116,15 +121,15 @@ async def test_waiting_requests(broker: MemoryBroker) -> None:
 
 @scenario(ON, "max.incremental.fetch.session.cache.slots=1", topics={"t": 2})
 async def test_sessions(broker: MemoryBroker) -> None:
-    asked = fetching({("t", 0): 0, ("t", 1): 0}, session_epoch=0)
-    await broker.ask("Fetch", 12, **asked)
+    request = fetching({("t", 0): 0, ("t", 1): 0}, session_epoch=0)
+    await broker.ask("Fetch", 12, **request)
     cache = "kafka_server_fetchsessioncache_"
     found = await look(broker)
     assert found[f"{cache}numincrementalfetchsessions"] == 1
     assert found[f"{cache}numincrementalfetchpartitionscached"] == 2
     assert found[f"{cache}incrementalfetchsessionevictions_total"] == 0
     await broker.advance(200_000)
-    await broker.ask("Fetch", 12, **asked)
+    await broker.ask("Fetch", 12, **request)
     found = await look(broker)
     assert found[f"{cache}incrementalfetchsessionevictions_total"] == 1
 

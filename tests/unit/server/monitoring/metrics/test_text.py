@@ -42,11 +42,11 @@ TABLE = (
 )
 
 
-def page(test: Callable[[Scrape, list[bytes]], None], *wanted: str) -> Callable[[], None]:
+def page(test: Callable[[Scrape, list[bytes]], None], *names: str) -> Callable[[], None]:
     @scenario("kavka.http.listener=:9404")
     async def run(broker: MemoryBroker) -> None:
-        made = text.page(TABLE, sources(broker), broker.tasks, wanted)
-        pieces = [piece async for piece in made]
+        stream = text.page(TABLE, sources(broker), broker.tasks, names)
+        pieces = [piece async for piece in stream]
         test(Scrape(b"".join(pieces).decode()), pieces)
 
     return run

@@ -73,26 +73,26 @@ async def test_transactions_that_cannot_be_completed(broker: MemoryBroker) -> No
 
 @scenario(ON, topics={"t": 2})
 async def test_what_is_asked_about_partitions(broker: MemoryBroker) -> None:
-    one = await Transactor(broker, version=11).init()
-    await one.add()
-    assert (await one.write()).code == Code.NONE
+    producer = await Transactor(broker, version=11).init()
+    await producer.add()
+    assert (await producer.write()).code == Code.NONE
     found = await look(broker)
     assert (found[UNVERIFIED], found[f"{VERIFYING_MS}_count"]) == (0, 1)
     other = ("t", 1)
-    assert (await one.write(other)).code == Code.TRANSACTION_ABORTABLE
+    assert (await producer.write(other)).code == Code.TRANSACTION_ABORTABLE
     found = await look(broker)
     assert (found[UNVERIFIED], found[f"{VERIFYING_MS}_count"]) == (1, 2)
-    assert (await one.write()).code == Code.NONE, "no coordinator has to be asked"
+    assert (await producer.write()).code == Code.NONE, "no coordinator has to be asked"
     assert (await look(broker))[f"{VERIFYING_MS}_count"] == 2
 
 
 @scenario(ON, topics={"t": 1})
 async def test_verification_times(broker: MemoryBroker) -> None:
-    one = await Transactor(broker).init()
+    producer = await Transactor(broker).init()
     transactions = broker.parts.transactions
-    place = transactions.topic, transactions.partition_of(one.name)
+    place = transactions.topic, transactions.partition_of(producer.name)
     broker.share((1, 2), *place)
-    answer = one.begin()
+    answer = producer.begin()
     await broker.advance(40)
     assert not answer.done()
     assert (await look(broker))[f"{VERIFYING_MS}_count"] == 0
@@ -108,7 +108,7 @@ async def test_verification_times(broker: MemoryBroker) -> None:
 async def test_many_are_counted_in_slices(broker: MemoryBroker) -> None:
     await find(broker)
     await begun(broker)
-    (shard,) = [one for one in broker.parts.transactions.shards() if one.state.transactions]
+    (shard,) = [shard for shard in broker.parts.transactions.shards() if shard.state.transactions]
     (state,) = shard.state.transactions.values()
     many = 2 * view_module.TRANSACTIONS_PER_STEP + 1
     shard.state.transactions.update({str(number): state for number in range(many - 1)})
