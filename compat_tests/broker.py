@@ -20,11 +20,11 @@ from kavka.tools.admin.cluster_client import SERVER, ClusterClient, check_answer
 from kavka.tools.admin.command import reached, way_of
 from kavka.tools.admin.config_entities import BROKERS
 from kavka.tools.admin.errors import Failed
-from kavka.tools.admin.leader_election import AskedTopic as ElectedTopic
 from kavka.tools.admin.leader_election import ElectLeadersRequest
+from kavka.tools.admin.leader_election import RequestedTopic as ElectedTopic
 from kavka.tools.admin.partition_offsets import offsets_at
 from kavka.tools.admin.reassignment.requests import reassign
-from kavka.tools.admin.requests import AskedResource, DescribeConfigsRequest
+from kavka.tools.admin.requests import DescribeConfigsRequest, RequestedResource
 from kavka.tools.admin.resource_configs import RESOURCES
 from kavka.wire.apis import create_topics, describe_configs, elect_leaders
 from kavka.wire.apis.create_topics import CreateTopicsRequest, NewConfig, NewTopic
@@ -134,7 +134,7 @@ class Broker:
     async def config(self, name: str) -> str | None:
         """A setting of the broker; None if it has none of this name. tools.admin's Failed."""
         broker = self.admin.brokers[0].node_id
-        resource = AskedResource(RESOURCES[BROKERS].number, str(broker), [name])
+        resource = RequestedResource(RESOURCES[BROKERS].number, str(broker), [name])
         response = await self.admin.ask_broker(
             broker, describe_configs.API, DescribeConfigsRequest([resource])
         )

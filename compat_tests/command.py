@@ -26,7 +26,7 @@ from kavka.compat_tests.reports.marks import not_tried
 from kavka.compat_tests.results import Cell, ProtocolRow, Results, Status
 from kavka.compat_tests.scenario import Scenario
 from kavka.compat_tests.scenarios.every import SCENARIOS
-from kavka.compat_tests.security import Wanted, wanted_by
+from kavka.compat_tests.security import Required, required_by
 from kavka.compat_tests.suite import Suite
 from kavka.tools.admin.command import read_client_properties
 from kavka.tools.admin.errors import Failed
@@ -185,7 +185,7 @@ async def _protocol(under_test: Broker, apis: Sequence[str] | None) -> _Protocol
     if apis is not None and not apis:
         return _Protocol()
     try:
-        if wanted_by(under_test.properties) != Wanted():
+        if required_by(under_test.properties) != Required():
             raise Unsuitable("the protocol without clients is tried without TLS and login only")
         return _Protocol(
             await protocol.rows(under_test.bootstrap, apis, _print_line, under_test.judges)

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 from kavka.compat_tests.broker import Broker
 from kavka.compat_tests.errors import NotHere
-from kavka.compat_tests.security import wanted_by
+from kavka.compat_tests.security import required_by
 from kavka.seams import Listening, Network
 from kavka.tools.admin.cluster_client import addresses_of
 from kavka.tools.admin.command import seams
@@ -88,7 +88,7 @@ class CuttingNetwork:
 @asynccontextmanager
 async def cut(broker: Broker, cuts: list[int]) -> AsyncIterator[tuple[str, CuttingNetwork]]:
     """The address of a proxy, through which clients reach all brokers. NotHere."""
-    if wanted_by(broker.properties).tls:
+    if required_by(broker.properties).tls:
         raise NotHere("the suite sees where a frame ends only without TLS")
     async with seams() as opened:
         network = CuttingNetwork(opened.network, iter(cuts))

@@ -22,7 +22,7 @@ PEM: Final = "PEM"
 STORE_TYPES: Final = ("ssl.truststore.type", "ssl.keystore.type")
 
 
-class Wanted(NamedTuple):
+class Required(NamedTuple):
     """What a client must be able to do."""
 
     tls: bool = False
@@ -39,7 +39,7 @@ class Access(NamedTuple):
     logins: frozenset[str]
     pem: bool = True
 
-    def lack(self, required: Wanted) -> str:
+    def lack(self, required: Required) -> str:
         """Why the client can't be tried; empty if it can."""
         if required.tls and not self.tls:
             return "the client has no TLS"
@@ -59,7 +59,7 @@ ONLY_TLS: Final = Access(True, frozenset(), pem=False)
 NOTHING: Final = Access(False, frozenset())
 
 
-def wanted_by(properties: Mapping[str, str]) -> Wanted:
+def required_by(properties: Mapping[str, str]) -> Required:
     """tools.admin's Failed."""
     security = security_of(properties)
     login = ""
@@ -67,7 +67,7 @@ def wanted_by(properties: Mapping[str, str]) -> Wanted:
         login = TOKEN if security.login.is_token else security.login.mechanism
     has_tls = security.tls is not None
     pem = any(properties.get(name, "").strip().upper() == PEM for name in STORE_TYPES)
-    return Wanted(has_tls, login, has_tls and pem)
+    return Required(has_tls, login, has_tls and pem)
 
 
 def environment(properties: Mapping[str, str], directory: Path) -> dict[str, str]:

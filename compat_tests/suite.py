@@ -19,7 +19,7 @@ from kavka.compat_tests.driver import Drivers
 from kavka.compat_tests.errors import DriverFailed, Mismatch, NotHere, Refused, Unavailable
 from kavka.compat_tests.results import Cell, ClientRow, Results, ScenarioColumn, Status
 from kavka.compat_tests.scenario import Scenario, Trial
-from kavka.compat_tests.security import environment, wanted_by
+from kavka.compat_tests.security import environment, required_by
 from kavka.tools.admin.errors import Failed
 
 CELL_WITHIN_S: Final = 240.0
@@ -63,7 +63,7 @@ class Suite:
         self._run_id = token_hex(3)
         self._numbers = count(1)
         self._left = 0
-        self._wanted = wanted_by(broker.properties)
+        self._required = required_by(broker.properties)
         self._environment: Mapping[str, str] = {}
 
     async def run(
@@ -123,7 +123,7 @@ class Suite:
 
     async def _prepare(self, client: Client, directory: Path) -> Ready | str:
         """The client, or why it can't be tried."""
-        lack = client.access.lack(self._wanted)
+        lack = client.access.lack(self._required)
         if lack:
             return lack
         async with self._slots:

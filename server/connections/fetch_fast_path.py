@@ -25,7 +25,12 @@ from kavka.server.connections.fetch_frames import RequestLayout, ResponseFrame
 from kavka.server.handlers import fetch as general_path
 from kavka.server.replica.fetch_reading import COPIED_BYTES_MAX, ISOLATION_LEVELS, READ_COMMITTED
 from kavka.server.replica.fetch_sessions import NO_SESSION as NO_SESSION_ID
-from kavka.server.replica.fetch_sessions import Fetching, FetchPartition, Session, wanted_partition
+from kavka.server.replica.fetch_sessions import (
+    Fetching,
+    FetchPartition,
+    Session,
+    requested_partition,
+)
 from kavka.server.replica.replica import Replica
 from kavka.server.request.context import RequestContext, Response
 from kavka.server.request.results import Call, DelayedResponse
@@ -320,7 +325,7 @@ def remember(
     (partition,) = topic.partitions
     if partition.partition_max_bytes <= 0:
         return
-    session, requested = None, wanted_partition(topic, partition, version)
+    session, requested = None, requested_partition(topic, partition, version)
     if version >= SESSIONS_SINCE and request.session_epoch != NO_SESSION:
         session = broker.sessions.find(request.session_id)
         if session is None or request.forgotten_topics_data:

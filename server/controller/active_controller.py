@@ -34,6 +34,7 @@ from kavka.server.controller.events import (
     ReassignmentsStored,
     ReevaluatePartitions,
     RemoveTopic,
+    RequestedIsr,
     Send,
     StateWrite,
     StoredState,
@@ -42,7 +43,6 @@ from kavka.server.controller.events import (
     TopicsMarked,
     TopicsRemoved,
     UpdateMetadataResponseReceived,
-    WantedIsr,
     Warn,
     WriteStates,
 )
@@ -307,7 +307,7 @@ class ActiveController:
             await self._tasks.sleep(0)
 
     async def alter_isrs(
-        self, requests: Mapping[TopicPartition, WantedIsr]
+        self, requests: Mapping[TopicPartition, RequestedIsr]
     ) -> Mapping[TopicPartition, StoredState | ApiError]:
         """Change ISRs as their leaders ask (AlterPartition). Returns the partitions' present
         states, or errors. ControllerMoved, or another of TERM_ENDED: no outcome is known."""

@@ -18,7 +18,7 @@ from kavka.server.cluster.control_messages import NO_EPOCH, TopicPartition
 from kavka.server.controller import tree_store
 from kavka.server.controller.active_controller import ActiveController, Connect, QueuedRead
 from kavka.server.controller.channels import BrokerPort
-from kavka.server.controller.events import BrokerLeaving, StoredState, WantedIsr
+from kavka.server.controller.events import BrokerLeaving, RequestedIsr, StoredState
 from kavka.server.controller.partition_requests import PartitionRequests
 from kavka.server.controller.partition_validation import NewPartitions
 from kavka.server.controller.producer_id_blocks import BLOCK_IDS, next_block
@@ -351,7 +351,7 @@ class Controller:
         return {name: topic.topic_id for name, topic in topics.items()}
 
     async def alter_isrs(
-        self, broker: tuple[int, int], requests: Mapping[TopicPartition, WantedIsr]
+        self, broker: tuple[int, int], requests: Mapping[TopicPartition, RequestedIsr]
     ) -> Mapping[TopicPartition, StoredState | ApiError]:
         """Change ISRs as their leader asks (AlterPartition): `broker` is its id and epoch. Returns
         the partitions' present states, or errors. ApiError for the whole request: NOT_CONTROLLER,

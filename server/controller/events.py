@@ -80,7 +80,7 @@ class TopicsMarked(NamedTuple):
     names: tuple[str, ...]
 
 
-class WantedIsr(NamedTuple):
+class RequestedIsr(NamedTuple):
     """An ISR that a partition's leader asks for (AlterPartition, KIP-497)."""
 
     leader: int

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 
 from kavka.server.cluster.control_messages import TopicPartition
 from kavka.server.controller.election import RECOVERING
-from kavka.server.controller.events import StateWrite, StoredState, WantedIsr
+from kavka.server.controller.events import RequestedIsr, StateWrite, StoredState
 from kavka.server.controller.state import ClusterState, Partition
 from kavka.wire.errors import ApiError, ErrorCode
 
 
 def decide_isrs(
-    cluster: ClusterState, requests: Mapping[TopicPartition, WantedIsr]
+    cluster: ClusterState, requests: Mapping[TopicPartition, RequestedIsr]
 ) -> tuple[list[StateWrite], dict[TopicPartition, StoredState | ApiError]]:
     """What is to be written; and the results for the other partitions: see `decide_isr`."""
     writes: list[StateWrite] = []
@@ -35,7 +35,7 @@ def decide_isrs(
 
 
 def decide_isr(
-    cluster: ClusterState, tp: TopicPartition, request: WantedIsr
+    cluster: ClusterState, tp: TopicPartition, request: RequestedIsr
 ) -> StateWrite | StoredState:
     """The state to write; or the present one, if it has that ISR already, because the leader may
     repeat a request whose response was lost. ApiError."""
@@ -73,7 +73,7 @@ def decide_isr(
     return StateWrite(tp, after, partition.version)
 
 
-def _partition(cluster: ClusterState, tp: TopicPartition, request: WantedIsr) -> Partition:
+def _partition(cluster: ClusterState, tp: TopicPartition, request: RequestedIsr) -> Partition:
     topic, partition = cluster.topics.get(tp.topic), cluster.partition(tp)
     if topic is not None and topic.topic_id != request.topic_id:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)  # it was deleted and created again

@@ -588,13 +588,8 @@ def _set_state(partition: Partition, stored: StoredState) -> None:
 
 def _mark_away(partition: Partition, brokers: Collection[int]) -> None:
     if partition.state is not None:
-        isr = partition.state.isr
-        new = tuple(
-            broker_id
-            for broker_id in brokers
-            if broker_id in isr and broker_id not in partition.away
-        )
-        partition.away += new
+        isr, away = partition.state.isr, partition.away
+        partition.away += tuple(new for new in brokers if new in isr and new not in away)
 
 
 def _write(writes: Sequence[StateWrite]) -> Iterator[Command]:

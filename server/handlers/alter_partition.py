@@ -7,7 +7,7 @@ from typing import Any
 
 from kavka.server.broker import Broker
 from kavka.server.cluster.control_messages import TopicPartition
-from kavka.server.controller.events import StoredState, WantedIsr
+from kavka.server.controller.events import RequestedIsr, StoredState
 from kavka.server.handlers.common.controller_calls import check_cluster_action
 from kavka.server.request.context import RequestContext
 from kavka.wire.apis.alter_partition import (
@@ -27,7 +27,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
 
 async def _alter(broker: Broker, request: Any, version: int) -> AlterPartitionResponse:
     refused: list[TopicResponse] = []
-    requested: dict[TopicPartition, WantedIsr] = {}
+    requested: dict[TopicPartition, RequestedIsr] = {}
     ids = await broker.controller.topic_ids()
     names = {topic_id: name for name, topic_id in ids.items()}
     for topic in request.topics:
@@ -41,7 +41,7 @@ async def _alter(broker: Broker, request: Any, version: int) -> AlterPartitionRe
             refused.append(_refused(topic, unknown))
             continue
         for partition in topic.partitions:
-            requested[TopicPartition(name, partition.partition_index)] = WantedIsr(
+            requested[TopicPartition(name, partition.partition_index)] = RequestedIsr(
                 request.broker_id,
                 topic_id,
                 partition.leader_epoch,
@@ -67,7 +67,7 @@ def _refused(topic: Any, code: ErrorCode) -> TopicResponse:
 
 def _topics(
     results: Mapping[TopicPartition, StoredState | ApiError],
-    requested: Mapping[TopicPartition, WantedIsr],
+    requested: Mapping[TopicPartition, RequestedIsr],
     version: int,
 ) -> Iterator[TopicResponse]:
     topics: dict[str, list[PartitionResponse]] = {}

@@ -16,7 +16,7 @@ from kavka.wire.apis.delete_topics import (
     API,
     DeleteTopicsResponse,
     TopicResponse,
-    asked_topics,
+    requested_topics,
 )
 from kavka.wire.errors import ErrorCode
 
@@ -36,7 +36,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> Any:
         newer = context.version >= _DISABLED_SINCE
         code = ErrorCode.TOPIC_DELETION_DISABLED if newer else ErrorCode.INVALID_REQUEST
         return API.error_response(request, code, context.version)
-    validated = _each_once(asked_topics(request, context.version))
+    validated = _each_once(requested_topics(request, context.version))
     if not validated.names and not validated.ids:
         return DeleteTopicsResponse(validated.responses)
     if request.timeout_ms <= 0:  # expires before the controller handles it: nothing is changed

@@ -20,7 +20,7 @@ from kavka.wire.apis.describe_cluster import (
     BrokerResponse,
     DescribeClusterResponse,
 )
-from kavka.wire.apis.metadata import OPERATIONS_NOT_ASKED
+from kavka.wire.apis.metadata import OPERATIONS_NOT_REQUESTED
 from kavka.wire.errors import ErrorCode
 
 _ENDPOINT_CONTROLLERS = 2
@@ -31,7 +31,7 @@ def handle(broker: Broker, context: RequestContext, request: Any) -> DescribeClu
     if context.version >= 1 and endpoint_type != ENDPOINT_BROKERS:
         return _wrong_endpoint_type(endpoint_type)
     image = broker.metadata.image
-    operations = OPERATIONS_NOT_ASKED
+    operations = OPERATIONS_NOT_REQUESTED
     if request.include_cluster_authorized_operations:
         operations = 0
         if broker.authorizer.allows(

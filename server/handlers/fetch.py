@@ -207,7 +207,7 @@ class Fetch:
     def _has_news(self, part: PartitionRead) -> bool:
         """Whether a follower is answered at once, because records were deleted; or because the high
         watermark has moved, if consumers may read from the follower."""
-        if 0 <= part.wanted.follower_start < part.response.log_start_offset:
+        if 0 <= part.requested.follower_start < part.response.log_start_offset:
             return True
         if not self._tells_high_watermark or part.replica is None:
             return False
@@ -398,7 +398,7 @@ class Fetch:
         replica, response = part.replica, part.response
         if replica is None or response.error_code or response.diverging_epoch is not None:
             return
-        replica.fetched_by(self._follower, part.wanted.offset, part.wanted.follower_start)
+        replica.fetched_by(self._follower, part.requested.offset, part.requested.follower_start)
         response.high_watermark = replica.high_watermark
 
     def _after_skipped(self, requested: FetchPartition) -> FetchPartition:
@@ -548,13 +548,13 @@ class Fetch:
                 yield None
             if part.replica is not None:
                 part.replica.traffic.fetches += 1
-                part.wanted.replica = ref(part.replica)
-                part.wanted.is_prefix = part.is_prefix
+                part.requested.replica = ref(part.replica)
+                part.requested.is_prefix = part.is_prefix
                 if self._tells_high_watermark:
                     self._note_sent(part.replica, part.response.high_watermark)
-            if not fetching.keep(part.wanted, part.response):
+            if not fetching.keep(part.requested, part.response):
                 continue
-            topic = part.wanted.topic
+            topic = part.requested.topic
             if topic != last or not topics:
                 last = topic
                 partitions = []

@@ -35,7 +35,7 @@ from kavka.server.request.context import RequestContext
 from kavka.server.request.sliced_responses import respond
 from kavka.wire.apis.metadata import (
     API,
-    OPERATIONS_NOT_ASKED,
+    OPERATIONS_NOT_REQUESTED,
     BrokerResponse,
     MetadataResponse,
     PartitionResponse,
@@ -105,9 +105,9 @@ def _requested(
 
 def _cluster_operations(broker: Broker, context: RequestContext, request: Any) -> int:
     if context.version not in _CLUSTER_OPERATIONS:
-        return OPERATIONS_NOT_ASKED
+        return OPERATIONS_NOT_REQUESTED
     if not request.include_cluster_authorized_operations:
-        return OPERATIONS_NOT_ASKED
+        return OPERATIONS_NOT_REQUESTED
     if not broker.authorizer.allows(
         context, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME
     ):
@@ -221,7 +221,7 @@ class _ResponseBuilder:
     def operations(self, name: str) -> int:
         """Authorized operations on a topic, existing or not, if requested."""
         if not self._request.include_topic_authorized_operations:
-            return OPERATIONS_NOT_ASKED
+            return OPERATIONS_NOT_REQUESTED
         return allowed_bits(
             self._broker.authorizer, self._context, ResourceType.TOPIC, name, TOPIC_OPERATIONS
         )

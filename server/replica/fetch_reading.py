@@ -46,10 +46,10 @@ READS_PER_STEP: Final = 100
 class PartitionRead:
     """One partition of a fetch: its response so far, and the position of its records."""
 
-    __slots__ = ("bytes_max", "file_range", "is_prefix", "replica", "response", "wanted")
+    __slots__ = ("bytes_max", "file_range", "is_prefix", "replica", "requested", "response")
 
     def __init__(self, requested: FetchPartition, response: PartitionResponse) -> None:
-        self.wanted = requested
+        self.requested = requested
         self.response = response
         self.replica: Replica | None = None
         self.file_range: FileRange | None = None
@@ -221,7 +221,7 @@ def _add_aborted(
 ) -> None:
     """Add the aborted transactions whose records a reader of committed ones has to skip; where
     there are very many, plan fewer bytes."""
-    offset = part.wanted.offset
+    offset = part.requested.offset
     aborted, upto = log.aborted_transactions(offset, found)
     if upto is not None and upto < last_stable:
         bytes_max = max(part.bytes_max, 0)

@@ -135,7 +135,7 @@ def _fetch_partition(topic: TopicKey, partition: Any, version: int) -> FetchPart
     )
 
 
-def wanted_partition(topic: Any, partition: Any, version: int) -> FetchPartition:
+def requested_partition(topic: Any, partition: Any, version: int) -> FetchPartition:
     """What a request wants of a partition that it asks for."""
     return _fetch_partition(_topic_key(topic, version), partition, version)
 

@@ -103,9 +103,9 @@ class Following:
         for timestamp in (list_offsets.EARLIEST, list_offsets.LATEST):
             topic, index = self._replica.key
             partition = self._replica.partition
-            requested = list_offsets.AskedPartition(index, partition.leader_epoch, timestamp)
+            requested = list_offsets.RequestedPartition(index, partition.leader_epoch, timestamp)
             request = list_offsets.ListOffsetsRequest(
-                partition.broker_id, [list_offsets.AskedTopic(topic, [requested])]
+                partition.broker_id, [list_offsets.RequestedTopic(topic, [requested])]
             )
             response: Any = await client.ask(list_offsets.API, request)
             (partition_response,) = response.topics[0].partitions

@@ -11,7 +11,7 @@ from kavka.client.errors import NotConnected, UnsupportedVersion
 from kavka.server.cluster.control_messages import NO_TOPIC_ID, TopicPartition
 from kavka.server.cluster.metadata_cache import MetadataCache
 from kavka.server.controller.controller import Controller
-from kavka.server.controller.events import StoredState, WantedIsr
+from kavka.server.controller.events import RequestedIsr, StoredState
 from kavka.server.controller.topic_validation import NewTopic, TopicResult
 from kavka.server.replication.broker_clients import Peers
 from kavka.server.replication.isr_changes import AlteredIsr, Proposal
@@ -49,7 +49,7 @@ class ControllerClient:
         """As `ControllerPort`."""
         if self._controller.is_active:
             requests = {
-                tp: WantedIsr(
+                tp: RequestedIsr(
                     self._broker_id,
                     proposal.topic_id,
                     proposal.proposed.leader_epoch,
@@ -131,11 +131,11 @@ class ControllerClient:
         return await client.ask(api, request)
 
     def _proposed(self, proposals: Mapping[TopicPartition, Proposal]) -> Any:
-        topics: dict[UUID, list[alter_partition.AskedPartition]] = {}
+        topics: dict[UUID, list[alter_partition.RequestedPartition]] = {}
         for tp, proposal in proposals.items():
             isr = [alter_partition.IsrMember(broker_id) for broker_id in proposal.proposed.isr]
             topics.setdefault(proposal.topic_id, []).append(
-                alter_partition.AskedPartition(
+                alter_partition.RequestedPartition(
                     tp.partition,
                     proposal.proposed.leader_epoch,
                     isr,
@@ -145,7 +145,7 @@ class ControllerClient:
         return alter_partition.AlterPartitionRequest(
             self._broker_id,
             self.broker_epoch,
-            [alter_partition.AskedTopic(topic_id, parts) for topic_id, parts in topics.items()],
+            [alter_partition.RequestedTopic(topic_id, parts) for topic_id, parts in topics.items()],
         )
 
 

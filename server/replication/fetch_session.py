@@ -18,7 +18,7 @@ NO_SESSION: Final = 0
 INITIAL_EPOCH: Final = 0
 EPOCH_MAX: Final = 2**31 - 1
 
-Place: TypeAlias = tuple[bytes, int]
+TopicIdPartition: TypeAlias = tuple[bytes, int]
 """A partition: the bytes of its topic's id, and its index. A topic that was deleted and created
 again has another id, so it can't be taken for the earlier one."""
 
@@ -45,9 +45,9 @@ class SessionRequest(NamedTuple):
 
     session_id: int
     epoch: int
-    partitions: Mapping[Place, FetchRequestPartition]
+    partitions: Mapping[TopicIdPartition, FetchRequestPartition]
     """The partitions that it names; in a full request all that are fetched."""
-    forgotten: Collection[Place]
+    forgotten: Collection[TopicIdPartition]
     """The partitions that are not fetched any more."""
 
     @property
@@ -63,23 +63,23 @@ class FetchSession:
     def __init__(self) -> None:
         self._id = NO_SESSION
         self._epoch = INITIAL_EPOCH
-        self._fetched: dict[Place, FetchRequestPartition] = {}
-        self._changed: dict[Place, FetchRequestPartition] = {}
+        self._fetched: dict[TopicIdPartition, FetchRequestPartition] = {}
+        self._changed: dict[TopicIdPartition, FetchRequestPartition] = {}
         """Those of them that the leader does not know like this."""
-        self._forgotten: dict[Place, None] = {}
+        self._forgotten: dict[TopicIdPartition, None] = {}
         """Those that it may know, but that are not fetched any more."""
 
-    def fetch(self, place: Place, requested: FetchRequestPartition) -> None:
+    def fetch(self, topic_id_partition: TopicIdPartition, requested: FetchRequestPartition) -> None:
         """Ask for a partition like this from the next request on."""
-        if self._fetched.get(place) != requested:
-            self._fetched[place] = self._changed[place] = requested
-            self._forgotten.pop(place, None)
+        if self._fetched.get(topic_id_partition) != requested:
+            self._fetched[topic_id_partition] = self._changed[topic_id_partition] = requested
+            self._forgotten.pop(topic_id_partition, None)
 
-    def forget(self, place: Place) -> None:
+    def forget(self, topic_id_partition: TopicIdPartition) -> None:
         """Do not ask for a partition from the next request on."""
-        if self._fetched.pop(place, None) is not None:
-            self._changed.pop(place, None)
-            self._forgotten[place] = None
+        if self._fetched.pop(topic_id_partition, None) is not None:
+            self._changed.pop(topic_id_partition, None)
+            self._forgotten[topic_id_partition] = None
 
     def request(self) -> SessionRequest:
         """The next request, after which the leader knows what is fetched. It has to be encoded
@@ -90,13 +90,13 @@ class FetchSession:
             return SessionRequest(self._id, self._epoch, self._fetched, ())
         return SessionRequest(self._id, self._epoch, changed, forgotten)
 
-    def responded(self, session_id: int, places: Collection[Place]) -> bool:
+    def responded(self, session_id: int, partitions: Collection[TopicIdPartition]) -> bool:
         """The leader has answered without an error, with this `session_id` (`NO_SESSION` if it
-        keeps no session) and these partitions (`places`). False if the response can't belong to the
-        request: then it must be ignored."""
+        keeps no session) and these partitions. False if the response can't belong to the request:
+        then it must be ignored."""
         fetched, is_full = self._fetched, self._epoch == INITIAL_EPOCH
-        if any(place not in fetched for place in places) or (
-            is_full and len(places) < len(fetched)
+        if any(topic_id_partition not in fetched for topic_id_partition in partitions) or (
+            is_full and len(partitions) < len(fetched)
         ):
             self.failed()
             return False

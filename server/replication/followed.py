@@ -13,7 +13,11 @@ from typing import TypeAlias
 
 from kavka.server.replica.following import Following
 from kavka.server.replica.replica import Replica
-from kavka.server.replication.fetch_session import FetchRequestPartition, FetchSession, Place
+from kavka.server.replication.fetch_session import (
+    FetchRequestPartition,
+    FetchSession,
+    TopicIdPartition,
+)
 
 Key: TypeAlias = tuple[str, int]
 """Topic and index."""
@@ -22,11 +26,19 @@ Key: TypeAlias = tuple[str, int]
 class Followed:
     """A partition that is fetched in one leader epoch."""
 
-    __slots__ = ("failures", "following", "lag", "leader_epoch", "place", "replica", "retry_at_s")
+    __slots__ = (
+        "failures",
+        "following",
+        "lag",
+        "leader_epoch",
+        "topic_id_partition",
+        "replica",
+        "retry_at_s",
+    )
 
     def __init__(self, replica: Replica) -> None:
         self.replica = replica
-        self.place: Place = (replica.topic_id.bytes, replica.key[1])
+        self.topic_id_partition: TopicIdPartition = (replica.topic_id.bytes, replica.key[1])
         self.leader_epoch = replica.partition.leader_epoch
         self.following = Following(replica)
         self.retry_at_s = 0.0
@@ -66,13 +78,13 @@ class FollowedPartitions:
         """Those that wait for a time or for the quota, or may have to: looked at each time."""
         self._removed: list[Followed] = []
         """Those that are not followed any more, but that the session may still ask for."""
-        self._fetched: dict[Place, Followed] = {}
+        self._fetched: dict[TopicIdPartition, Followed] = {}
 
     def __len__(self) -> int:
         return len(self._followed)
 
     @property
-    def fetched(self) -> Mapping[Place, Followed]:
+    def fetched(self) -> Mapping[TopicIdPartition, Followed]:
         """What the next request asks for, or the one in flight: it only changes by the methods that
         are for the time between two requests."""
         return self._fetched
@@ -131,8 +143,8 @@ class FollowedPartitions:
     def fetch(self, followed: Followed, *, watch: bool) -> None:
         """Ask for it in the next request. `watch`: it may have to be left out later although
         nothing has changed of it."""
-        self._fetched[followed.place] = followed
-        self._session.fetch(followed.place, followed.requested())
+        self._fetched[followed.topic_id_partition] = followed
+        self._session.fetch(followed.topic_id_partition, followed.requested())
         self._watch(followed, watch)
 
     def leave_out(self, followed: Followed, *, watch: bool) -> None:
@@ -142,9 +154,9 @@ class FollowedPartitions:
         self._watch(followed, watch)
 
     def _forget(self, followed: Followed) -> None:
-        if self._fetched.get(followed.place) is followed:
-            del self._fetched[followed.place]
-            self._session.forget(followed.place)
+        if self._fetched.get(followed.topic_id_partition) is followed:
+            del self._fetched[followed.topic_id_partition]
+            self._session.forget(followed.topic_id_partition)
 
     def _watch(self, followed: Followed, watch: bool) -> None:
         if watch:

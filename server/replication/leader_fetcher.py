@@ -29,7 +29,7 @@ from kavka.server.replica.following import Divergence, RecordsBelowLogEnd
 from kavka.server.replica.replica import Replica
 from kavka.server.replica.replication_quotas import ReplicationQuota
 from kavka.server.replication.broker_clients import Peers
-from kavka.server.replication.fetch_session import FetchSession, Place, SessionRequest
+from kavka.server.replication.fetch_session import FetchSession, SessionRequest, TopicIdPartition
 from kavka.server.replication.followed import Followed, FollowedPartitions, Key
 from kavka.wire.apis import fetch
 from kavka.wire.errors import ApiError, ErrorCode
@@ -305,7 +305,7 @@ class LeaderFetcher:
                 logger.warning("broker %d refused a fetch: %s", self._leader, name)
                 self._leave_out_all(fetched.values())
             return ()
-        partition_responses: dict[Place, Any] = {
+        partition_responses: dict[TopicIdPartition, Any] = {
             (topic.topic_id.bytes, partition_response.partition_index): partition_response
             for topic in response.responses
             for partition_response in topic.partitions
@@ -317,8 +317,8 @@ class LeaderFetcher:
             self._leave_out_all(fetched.values())
             return ()
         rest: list[_Rest] = []
-        for place, partition_response in partition_responses.items():
-            followed = fetched[place]
+        for topic_id_partition, partition_response in partition_responses.items():
+            followed = fetched[topic_id_partition]
             if self._is_current(followed):
                 self._partitions.changed(followed.replica.key)
                 mismatch = self._take_one(followed, partition_response)
@@ -418,17 +418,20 @@ class LeaderFetcher:
         return wait_max_ms if left_s * 1000 >= wait_max_ms else max(round(left_s * 1000), 1)
 
     def _request(
-        self, session_request: SessionRequest, fetched: Mapping[Place, Followed]
+        self, session_request: SessionRequest, fetched: Mapping[TopicIdPartition, Followed]
     ) -> fetch.FetchRequest:
         settings = self._settings
         by_topic: dict[bytes, tuple[UUID, list[fetch.FetchedPartition]]] = {}
-        for place, requested in session_request.partitions.items():
-            topic = by_topic.get(place[0])
+        for topic_id_partition, requested in session_request.partitions.items():
+            topic = by_topic.get(topic_id_partition[0])
             if topic is None:
-                topic = by_topic[place[0]] = fetched[place].replica.topic_id, []
+                topic = by_topic[topic_id_partition[0]] = (
+                    fetched[topic_id_partition].replica.topic_id,
+                    [],
+                )
             topic[1].append(
                 fetch.FetchedPartition(
-                    place[1],
+                    topic_id_partition[1],
                     requested.leader_epoch,
                     requested.offset,
                     requested.last_epoch,

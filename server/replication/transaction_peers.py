@@ -22,7 +22,7 @@ MARKERS_PER_REQUEST_MAX: Final = 500
 PartitionKey: TypeAlias = tuple[str, int]
 """Topic and partition."""
 
-_Places: TypeAlias = dict[str, list[int]]
+_PartitionsByTopic: TypeAlias = dict[str, list[int]]
 """Partitions by topic."""
 
 
@@ -93,10 +93,10 @@ class TransactionPeers:
         if client is None:
             return [ErrorCode.COORDINATOR_NOT_AVAILABLE] * len(partitions)
         topics = [
-            add_partitions_to_txn.AskedTopic(topic, indexes)
+            add_partitions_to_txn.RequestedTopic(topic, indexes)
             for topic, indexes in _by_topic(partitions).items()
         ]
-        transaction = add_partitions_to_txn.AskedTransaction(*producer, not add, topics)
+        transaction = add_partitions_to_txn.RequestedTransaction(*producer, not add, topics)
         request = add_partitions_to_txn.AddPartitionsToTxnRequest([transaction])
         try:
             response = await client.ask(add_partitions_to_txn.API, request)
@@ -184,12 +184,12 @@ def _request(markers: Sequence[RemoteMarker]) -> Any:
         by_end.setdefault(marker.end, []).append(marker.key)
     return write_txn_markers.WriteTxnMarkersRequest(
         [
-            write_txn_markers.AskedMarker(
+            write_txn_markers.RequestedMarker(
                 end.producer_id,
                 end.producer_epoch,
                 end.committed,
                 [
-                    write_txn_markers.AskedTopic(topic, indexes)
+                    write_txn_markers.RequestedTopic(topic, indexes)
                     for topic, indexes in _by_topic(keys).items()
                 ],
                 end.coordinator_epoch,
@@ -200,8 +200,8 @@ def _request(markers: Sequence[RemoteMarker]) -> Any:
     )
 
 
-def _by_topic(keys: Sequence[PartitionKey]) -> _Places:
-    places: _Places = {}
+def _by_topic(keys: Sequence[PartitionKey]) -> _PartitionsByTopic:
+    partitions: _PartitionsByTopic = {}
     for topic, index in keys:
-        places.setdefault(topic, []).append(index)
-    return places
+        partitions.setdefault(topic, []).append(index)
+    return partitions

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from commands.sessions import kavka
-from kavka.compat_tests.security import Wanted
+from kavka.compat_tests.security import Required
 from kavka.tools.admin import configs
 from kavka.tools.admin.command import read_client_properties
 from support import java_stores
@@ -23,9 +23,9 @@ class Way(NamedTuple):
     mechanism: str = ""
 
     @property
-    def wanted(self) -> Wanted:
+    def required(self) -> Required:
         """What a client must be able to do; its stores are Java's own."""
-        return Wanted(PROTOCOLS[self.listener].endswith("SSL"), self.mechanism)
+        return Required(PROTOCOLS[self.listener].endswith("SSL"), self.mechanism)
 
 
 WAYS: Mapping[str, Way] = {

@@ -32,7 +32,7 @@ PAIRS: Final = [
     pytest.param(name, client, id=f"{name}-{client.name}")
     for name, way in WAYS.items()
     for client in CLIENTS
-    if not client.is_application and not client.access.lack(way.wanted)
+    if not client.is_application and not client.access.lack(way.required)
     if client.name not in NOT_SERVED and not (client.name == "kcat" and "SCRAM" in way.mechanism)
     if not (name == ONE and client.quick)
 ]

@@ -26,7 +26,7 @@ WANTS_CERTIFICATE: Final = " (the client needs a certificate that it trusts: ssl
 
 
 @message
-class AskedTopic:
+class RequestedTopic:
     name: str | None
     topic_id: Any = None
 
@@ -35,7 +35,7 @@ class AskedTopic:
 class MetadataRequest:
     """`topics`: all if None."""
 
-    topics: Sequence[AskedTopic] | None
+    topics: Sequence[RequestedTopic] | None
     allow_auto_topic_creation: bool = False
     include_cluster_authorized_operations: bool = False
     include_topic_authorized_operations: bool = False
@@ -133,7 +133,7 @@ class ClusterClient:
 
     async def topics_named(self, names: Iterable[str]) -> dict[str, metadata.TopicResponse]:
         """Topics by their names, with an error code where there is no such topic. Failed."""
-        requested = [AskedTopic(name) for name in dict.fromkeys(names)]
+        requested = [RequestedTopic(name) for name in dict.fromkeys(names)]
         if not requested:
             return {}
         response = await self.ask(metadata.API, MetadataRequest(requested))

@@ -41,20 +41,20 @@ OPTIONS: Final = (
 
 
 @message
-class AskedPartition:
+class RequestedPartition:
     partition_index: int
     offset: int
 
 
 @message
-class AskedTopic:
+class RequestedTopic:
     name: str
-    partitions: Sequence[AskedPartition]
+    partitions: Sequence[RequestedPartition]
 
 
 @message
 class DeleteRecordsRequest:
-    topics: Sequence[AskedTopic]
+    topics: Sequence[RequestedTopic]
     timeout_ms: int = TIMEOUT_MS
 
 
@@ -118,9 +118,9 @@ async def _delete(
     offsets: Mapping[TopicPartition, int],
 ) -> dict[TopicPartition, Deleted]:
     topics = [
-        AskedTopic(
+        RequestedTopic(
             topic,
-            [AskedPartition(partition, offsets[topic, partition]) for partition in partitions],
+            [RequestedPartition(partition, offsets[topic, partition]) for partition in partitions],
         )
         for topic, partitions in by_topic(topic_partitions).items()
     ]

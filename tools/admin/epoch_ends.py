@@ -20,22 +20,22 @@ UNKNOWN: Final = -1
 
 
 @message
-class AskedPartition:
+class RequestedPartition:
     partition: int
     current_leader_epoch: int
     leader_epoch: int
 
 
 @message
-class AskedTopic:
+class RequestedTopic:
     topic: str
-    partitions: Sequence[AskedPartition]
+    partitions: Sequence[RequestedPartition]
 
 
 @message
 class OffsetForLeaderEpochRequest:
     replica_id: int
-    topics: Sequence[AskedTopic]
+    topics: Sequence[RequestedTopic]
 
 
 async def epoch_ends(
@@ -61,11 +61,13 @@ async def _ask(
     partitions: Sequence[TopicPartition],
     epochs: Mapping[TopicPartition, int],
 ) -> dict[TopicPartition, PartitionResponse]:
-    topics: defaultdict[str, list[AskedPartition]] = defaultdict(list)
+    topics: defaultdict[str, list[RequestedPartition]] = defaultdict(list)
     for topic_partition in partitions:
         topic, partition = topic_partition
-        topics[topic].append(AskedPartition(partition, ANY_EPOCH, epochs[topic_partition]))
-    request = OffsetForLeaderEpochRequest(CONSUMER, [AskedTopic(*item) for item in topics.items()])
+        topics[topic].append(RequestedPartition(partition, ANY_EPOCH, epochs[topic_partition]))
+    request = OffsetForLeaderEpochRequest(
+        CONSUMER, [RequestedTopic(*item) for item in topics.items()]
+    )
     response = await cluster.ask_broker(leader, offset_for_leader_epoch.API, request)
     return {
         (topic.topic, partition.partition): partition

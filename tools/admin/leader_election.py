@@ -49,7 +49,7 @@ OPTIONS: Final = (
 
 
 @message
-class AskedTopic:
+class RequestedTopic:
     topic: str
     partitions: Sequence[int]
 
@@ -59,7 +59,7 @@ class ElectLeadersRequest:
     """`topic_partitions`: all if None."""
 
     election_type: int
-    topic_partitions: Sequence[AskedTopic] | None
+    topic_partitions: Sequence[RequestedTopic] | None
     timeout_ms: int = TIMEOUT_MS
 
 
@@ -89,7 +89,9 @@ async def run(cluster: ClusterClient, given: Given) -> int:
     kind = (given.text("election-type") or "").lower()
     partitions = _partitions(given)
     topics = (
-        None if partitions is None else [AskedTopic(*item) for item in by_topic(partitions).items()]
+        None
+        if partitions is None
+        else [RequestedTopic(*item) for item in by_topic(partitions).items()]
     )
     response = await cluster.ask_controller(
         elect_leaders.API,

@@ -12,10 +12,10 @@ from kavka.tools.admin.errors import Failed
 from kavka.tools.admin.java_errors import Refused
 from kavka.wire.apis import list_offsets
 from kavka.wire.apis.list_offsets import (
-    AskedPartition,
-    AskedTopic,
     ListOffsetsRequest,
     PartitionResponse,
+    RequestedPartition,
+    RequestedTopic,
 )
 from kavka.wire.errors import ErrorCode
 
@@ -148,11 +148,11 @@ async def _offsets(
     time: int,
     isolation: int,
 ) -> dict[TopicPartition, PartitionResponse]:
-    topics: defaultdict[str, list[AskedPartition]] = defaultdict(list)
+    topics: defaultdict[str, list[RequestedPartition]] = defaultdict(list)
     for topic, partition in partitions:
-        topics[topic].append(AskedPartition(partition, NO_EPOCH, time))
+        topics[topic].append(RequestedPartition(partition, NO_EPOCH, time))
     request = ListOffsetsRequest(
-        CONSUMER, [AskedTopic(*item) for item in topics.items()], isolation, TIMEOUT_MS
+        CONSUMER, [RequestedTopic(*item) for item in topics.items()], isolation, TIMEOUT_MS
     )
     response = await cluster.ask_broker(leader, list_offsets.API, request)
     return {

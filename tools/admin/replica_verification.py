@@ -26,7 +26,7 @@ from kavka.tools.admin.topic_names import ANY, name_pattern
 from kavka.tools.progress import Status, progress
 from kavka.wire.apis import fetch, list_offsets
 from kavka.wire.apis.fetch import FetchedPartition, ReplicaState
-from kavka.wire.apis.list_offsets import AskedPartition, AskedTopic, ListOffsetsRequest
+from kavka.wire.apis.list_offsets import ListOffsetsRequest, RequestedPartition, RequestedTopic
 from kavka.wire.apis.metadata import PartitionResponse, TopicResponse
 from kavka.wire.errors import ErrorCode
 from kavka.wire.message import message
@@ -436,12 +436,12 @@ class _Verification:
         self, time: int, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, int]:
         """Of those partitions that have a record for the time. Failed if one has no leader."""
-        by_leader: defaultdict[int, defaultdict[str, list[AskedPartition]]] = defaultdict(
+        by_leader: defaultdict[int, defaultdict[str, list[RequestedPartition]]] = defaultdict(
             lambda: defaultdict(list)
         )
         for topic, partition in partitions:
             leader = self._leaders[topic, partition]
-            by_leader[leader][topic].append(AskedPartition(partition, NO_EPOCH, time))
+            by_leader[leader][topic].append(RequestedPartition(partition, NO_EPOCH, time))
             if leader < 0:
                 raise Failed(f"{topic}-{partition} has no leader now")
         answers = await asyncio.gather(
@@ -450,7 +450,7 @@ class _Verification:
                     leader,
                     list_offsets.API,
                     ListOffsetsRequest(
-                        CONSUMER, [AskedTopic(*item) for item in topics.items()], 0, TIMEOUT_MS
+                        CONSUMER, [RequestedTopic(*item) for item in topics.items()], 0, TIMEOUT_MS
                     ),
                 )
                 for leader, topics in by_leader.items()

@@ -8,7 +8,7 @@ from kavka.wire.message import message
 
 
 @message
-class AskedResource:
+class RequestedResource:
     resource_type: int
     resource_name: str
     configuration_keys: Sequence[str] | None = None
@@ -16,7 +16,7 @@ class AskedResource:
 
 @message
 class DescribeConfigsRequest:
-    resources: Sequence[AskedResource]
+    resources: Sequence[RequestedResource]
     include_synonyms: bool = False
     include_documentation: bool = False
 
@@ -62,7 +62,7 @@ class ConsumerGroupDescribeRequest:
 
 
 @message
-class AskedLogs:
+class RequestedLogs:
     topic: str
     partitions: Sequence[int]
 
@@ -71,7 +71,7 @@ class AskedLogs:
 class DescribeLogDirsRequest:
     """`topics`: all if None."""
 
-    topics: Sequence[AskedLogs] | None = None
+    topics: Sequence[RequestedLogs] | None = None
 
 
 @message

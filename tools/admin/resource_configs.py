@@ -22,12 +22,12 @@ from kavka.tools.admin.config_reports import Config, Report, Synonym
 from kavka.tools.admin.errors import Failed
 from kavka.tools.admin.java_order import hash_order, number_order, set_order
 from kavka.tools.admin.requests import (
-    AskedResource,
     ChangedConfig,
     ChangedResource,
     DescribeConfigsRequest,
     IncrementalAlterConfigsRequest,
     ListGroupsRequest,
+    RequestedResource,
 )
 from kavka.tools.admin.topic_names import check_topic_name
 from kavka.wire.api import Api
@@ -195,7 +195,7 @@ async def _configs(
 ) -> list[describe_configs.ConfigResponse]:
     """By name."""
     request = DescribeConfigsRequest(
-        [AskedResource(RESOURCES[kind].number, name)], include_synonyms=True
+        [RequestedResource(RESOURCES[kind].number, name)], include_synonyms=True
     )
     response = await _ask(cluster, kind, name, describe_configs.API, request)
     (result,) = response.results

@@ -11,7 +11,7 @@ from uuid import UUID
 from kavka.tools.admin.cluster_client import ClusterClient
 from kavka.tools.admin.errors import Failed
 from kavka.tools.admin.java_order import copied_order, hash_order
-from kavka.tools.admin.requests import AskedResource, DescribeConfigsRequest
+from kavka.tools.admin.requests import DescribeConfigsRequest, RequestedResource
 from kavka.wire.apis import (
     describe_configs,
     describe_topic_partitions,
@@ -68,7 +68,7 @@ class Topic(NamedTuple):
 
 
 @message
-class AskedName:
+class RequestedName:
     name: str
 
 
@@ -80,20 +80,20 @@ class Cursor:
 
 @message
 class DescribeTopicPartitionsRequest:
-    topics: Sequence[AskedName]
+    topics: Sequence[RequestedName]
     response_partition_limit: int
     cursor: Cursor | None
 
 
 @message
-class AskedReassignments:
+class RequestedReassignments:
     name: str
     partition_indexes: Sequence[int]
 
 
 @message
 class ListPartitionReassignmentsRequest:
-    topics: Sequence[AskedReassignments] | None
+    topics: Sequence[RequestedReassignments] | None
     timeout_ms: int = TIMEOUT_MS
 
 
@@ -178,7 +178,7 @@ async def _partitions(
     cursor: Cursor | None = None
     while True:
         request = DescribeTopicPartitionsRequest(
-            [AskedName(name) for name in sorted(names)], limit, cursor
+            [RequestedName(name) for name in sorted(names)], limit, cursor
         )
         response = await cluster.ask(api, request)
         for topic in response.topics:
@@ -193,7 +193,7 @@ async def _partitions(
 async def _configs(
     cluster: ClusterClient, names: Sequence[str]
 ) -> dict[str, Sequence[describe_configs.ConfigResponse]]:
-    request = DescribeConfigsRequest([AskedResource(RESOURCE_TOPIC, name) for name in names])
+    request = DescribeConfigsRequest([RequestedResource(RESOURCE_TOPIC, name) for name in names])
     response = await cluster.ask(describe_configs.API, request)
     return {result.resource_name: result.configs for result in response.results}
 
@@ -205,7 +205,7 @@ async def _reassignments(
     if not await cluster.serves(api):
         return {}
     requested = [
-        AskedReassignments(name, [partition.partition_index for partition in found])
+        RequestedReassignments(name, [partition.partition_index for partition in found])
         for name, found in partitions.items()
     ]
     response = await cluster.ask_controller(

@@ -10,7 +10,11 @@ from kavka.tools.admin.java_errors import Refused
 from kavka.tools.admin.leaders import TopicPartition, leaders
 from kavka.tools.admin.open_transactions import WITHIN_S
 from kavka.wire.apis import find_coordinator, init_producer_id, write_txn_markers
-from kavka.wire.apis.write_txn_markers import AskedMarker, AskedTopic, WriteTxnMarkersRequest
+from kavka.wire.apis.write_txn_markers import (
+    RequestedMarker,
+    RequestedTopic,
+    WriteTxnMarkersRequest,
+)
 from kavka.wire.errors import ErrorCode
 from kavka.wire.message import message
 
@@ -52,11 +56,11 @@ async def abort(cluster: ClusterClient, spec: Aborted) -> None:
     for code in found.refused.values():
         raise Refused(code)
     (leader,) = found.led
-    marker = AskedMarker(
+    marker = RequestedMarker(
         spec.producer_id,
         spec.producer_epoch,
         False,
-        [AskedTopic(topic, [partition])],
+        [RequestedTopic(topic, [partition])],
         spec.coordinator_epoch,
     )
     response = await cluster.ask_broker(

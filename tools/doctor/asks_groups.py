@@ -13,8 +13,8 @@ from kavka.tools.admin.requests import (
 from kavka.tools.doctor.cluster import Cluster
 from kavka.tools.doctor.groups import EMPTY, Group, Sample, TopicPartition
 from kavka.tools.doctor.requests import (
-    AskedGroup,
     OffsetFetchRequest,
+    RequestedGroup,
 )
 from kavka.wire.apis import consumer_group_describe, describe_groups, list_groups, offset_fetch
 
@@ -115,7 +115,7 @@ async def _committed(
     cluster: Cluster, listed: _Listed, names: Mapping[Any, str]
 ) -> Mapping[TopicPartition, int]:
     group_id = listed.group.group_id
-    request = OffsetFetchRequest([AskedGroup(group_id)], group_id)
+    request = OffsetFetchRequest([RequestedGroup(group_id)], group_id)
     answer = await cluster.ask(listed.coordinator, offset_fetch.API, request)
     return {
         (name, partition.partition_index): partition.committed_offset

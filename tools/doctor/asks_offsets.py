@@ -10,7 +10,7 @@ from kavka.tools.doctor.clocks import Stamp
 from kavka.tools.doctor.cluster import Cluster
 from kavka.tools.doctor.groups import Ends, TopicPartition
 from kavka.wire.apis import list_offsets
-from kavka.wire.apis.list_offsets import AskedPartition, AskedTopic, ListOffsetsRequest
+from kavka.wire.apis.list_offsets import ListOffsetsRequest, RequestedPartition, RequestedTopic
 
 CONSUMER: Final = -1
 NO_EPOCH: Final = -1
@@ -48,7 +48,9 @@ async def offsets(
     found: dict[TopicPartition, Found] = {}
     for leader, some in led_by.items():
         topics = [
-            AskedTopic(topic, [AskedPartition(number, NO_EPOCH, time) for number in numbers])
+            RequestedTopic(
+                topic, [RequestedPartition(number, NO_EPOCH, time) for number in numbers]
+            )
             for topic, numbers in _by_topic(some)
         ]
         request = ListOffsetsRequest(CONSUMER, topics, isolation, TIMEOUT_MS)

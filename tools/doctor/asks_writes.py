@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from kavka.tools.admin.cluster_client import AskedTopic, MetadataRequest
+from kavka.tools.admin.cluster_client import MetadataRequest, RequestedTopic
 from kavka.tools.doctor.clocks import Reading
 from kavka.tools.doctor.cluster import Cluster, Unanswered
 from kavka.tools.doctor.requests import (
@@ -77,7 +77,7 @@ async def write_to_all(cluster: Cluster) -> Mapping[int, Reading | str]:
 async def _known(cluster: Cluster, name: str) -> UUID:
     """The topic's id, once brokers know it."""
     for _ in range(TRIES_MAX):
-        answer = await cluster.ask_any(metadata.API, MetadataRequest([AskedTopic(name)]))
+        answer = await cluster.ask_any(metadata.API, MetadataRequest([RequestedTopic(name)]))
         (topic,) = answer.topics
         if not topic.error_code and all(partition.leader_id >= 0 for partition in topic.partitions):
             return topic.topic_id or UUID(int=0)

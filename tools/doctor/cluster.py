@@ -9,7 +9,7 @@ from typing import Any, Final
 from kavka.client.broker_client import BrokerClient, ClientSettings, Seams
 from kavka.client.errors import UnsupportedVersion
 from kavka.tools.admin.cluster_client import MetadataRequest
-from kavka.tools.admin.requests import AskedResource, DescribeConfigsRequest
+from kavka.tools.admin.requests import DescribeConfigsRequest, RequestedResource
 from kavka.tools.doctor.asks_ports import Port
 from kavka.tools.doctor.requests import BROKER_RESOURCE
 from kavka.wire.api import Api
@@ -103,7 +103,7 @@ async def ask_client(client: BrokerClient, api: Api, request: Any) -> Any:
 async def settings_of(client: BrokerClient, broker_id: int) -> Mapping[str, str | None] | None:
     """The settings of a broker, asked through a client that should lead to it; None if another
     broker answers, {} if this one does not tell. Unanswered."""
-    request = DescribeConfigsRequest([AskedResource(BROKER_RESOURCE, str(broker_id))])
+    request = DescribeConfigsRequest([RequestedResource(BROKER_RESOURCE, str(broker_id))])
     response = await ask_client(client, describe_configs.API, request)
     (found,) = response.results
     if found.error_code in NOT_THIS_BROKER:
@@ -122,7 +122,7 @@ async def configs_of(
     """The settings of topics; those that can't be read are left out. Unanswered."""
     if not names:
         return {}
-    request = DescribeConfigsRequest([AskedResource(resource_type, name) for name in names])
+    request = DescribeConfigsRequest([RequestedResource(resource_type, name) for name in names])
     response = await cluster.ask_any(describe_configs.API, request)
     return {
         found.resource_name: {config.name: config.value for config in found.configs}

@@ -14,7 +14,7 @@ BROKER_RESOURCE: Final = 4
 
 
 @message
-class AskedGroup:
+class RequestedGroup:
     """`topics`: all if None."""
 
     group_id: str
@@ -27,7 +27,7 @@ class AskedGroup:
 class OffsetFetchRequest:
     """Of one group: `groups` has it from version 8 on, `group_id` before."""
 
-    groups: Sequence[AskedGroup]
+    groups: Sequence[RequestedGroup]
     group_id: str
     topics: None = None
     require_stable: bool = False

@@ -14,11 +14,11 @@ from kavka.tools.admin.errors import Failed
 from kavka.tools.admin.java_errors import Refused
 from kavka.tools.admin.partition_offsets import COMMITTED, TopicPartition, offsets_at
 from kavka.tools.admin.requests import (
-    AskedResource,
     ChangedConfig,
     ChangedResource,
     DescribeConfigsRequest,
     IncrementalAlterConfigsRequest,
+    RequestedResource,
 )
 from kavka.tools.admin.resource_configs import DELETE, RESOURCES, SET
 from kavka.tools.admin.topic_descriptions import id_text
@@ -149,7 +149,7 @@ async def _described(
     }
     if not found:
         return {}
-    request = DescribeConfigsRequest([AskedResource(TOPIC.number, name) for name in found])
+    request = DescribeConfigsRequest([RequestedResource(TOPIC.number, name) for name in found])
     response = await cluster.ask(describe_configs.API, request)
     topics = {}
     for result in response.results:

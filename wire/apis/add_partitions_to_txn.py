@@ -50,25 +50,25 @@ class AddPartitionsToTxnResponse:
 
 
 @message
-class AskedTopic:
+class RequestedTopic:
     name: str
     partitions: Sequence[int]
 
 
 @message
-class AskedTransaction:
+class RequestedTransaction:
     transactional_id: str
     producer_id: int
     producer_epoch: int
     verify_only: bool
-    topics: Sequence[AskedTopic]
+    topics: Sequence[RequestedTopic]
 
 
 @message
 class AddPartitionsToTxnRequest:
     """In the form for brokers: from version 4 on."""
 
-    transactions: Sequence[AskedTransaction]
+    transactions: Sequence[RequestedTransaction]
 
 
 def error_response(request: Any, code: ErrorCode, version: int) -> AddPartitionsToTxnResponse:

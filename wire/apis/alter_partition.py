@@ -30,7 +30,7 @@ class IsrMember:
 
 
 @message
-class AskedPartition:
+class RequestedPartition:
     partition_index: int
     leader_epoch: int
     new_isr_with_epochs: Sequence[IsrMember]
@@ -39,9 +39,9 @@ class AskedPartition:
 
 
 @message
-class AskedTopic:
+class RequestedTopic:
     topic_id: UUID
-    partitions: Sequence[AskedPartition]
+    partitions: Sequence[RequestedPartition]
 
 
 @message
@@ -50,7 +50,7 @@ class AlterPartitionRequest:
 
     broker_id: int
     broker_epoch: int
-    topics: Sequence[AskedTopic]
+    topics: Sequence[RequestedTopic]
 
 
 @message

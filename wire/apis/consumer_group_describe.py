@@ -16,7 +16,7 @@ from kavka.wire.message import message
 if TYPE_CHECKING:
     ConsumerGroupDescribeRequest = Any
 
-OPERATIONS_NOT_ASKED: Final = -(2**31)
+OPERATIONS_NOT_REQUESTED: Final = -(2**31)
 
 CLASSIC_MEMBER: Final = 0
 CONSUMER_MEMBER: Final = 1
@@ -61,7 +61,7 @@ class DescribedGroup:
     assignment_epoch: int = 0
     assignor_name: str = ""
     members: Sequence[Member] = ()
-    authorized_operations: int = OPERATIONS_NOT_ASKED
+    authorized_operations: int = OPERATIONS_NOT_REQUESTED
 
 
 @message

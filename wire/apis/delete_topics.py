@@ -37,7 +37,7 @@ class DeleteTopicsResponse:
     throttle_time_ms: int = 0
 
 
-def asked_topics(
+def requested_topics(
     request: DeleteTopicsRequest, version: int
 ) -> list[tuple[str | None, UUID | None]]:
     """The topics to delete as (name, id), from whichever field the version has."""
@@ -51,7 +51,10 @@ def error_response(
 ) -> DeleteTopicsResponse:
     """`code` for every topic in the request."""
     return DeleteTopicsResponse(
-        [TopicResponse(name, topic_id, code) for name, topic_id in asked_topics(request, version)]
+        [
+            TopicResponse(name, topic_id, code)
+            for name, topic_id in requested_topics(request, version)
+        ]
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from kavka.wire.api import Api
-from kavka.wire.apis.metadata import OPERATIONS_NOT_ASKED
+from kavka.wire.apis.metadata import OPERATIONS_NOT_REQUESTED
 from kavka.wire.errors import ErrorCode
 from kavka.wire.message import message
 
@@ -38,7 +38,7 @@ class DescribeClusterResponse:
     cluster_id: str = ""
     controller_id: int = -1
     brokers: Sequence[BrokerResponse] = ()
-    cluster_authorized_operations: int = OPERATIONS_NOT_ASKED
+    cluster_authorized_operations: int = OPERATIONS_NOT_REQUESTED
     throttle_time_ms: int = 0
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from kavka.wire.api import Api
-from kavka.wire.apis.metadata import OPERATIONS_NOT_ASKED
+from kavka.wire.apis.metadata import OPERATIONS_NOT_REQUESTED
 from kavka.wire.errors import ErrorCode
 from kavka.wire.message import message
 
@@ -40,7 +40,7 @@ class TopicResponse:
     topic_id: UUID | None = None
     is_internal: bool = False
     partitions: Sequence[PartitionResponse] = ()
-    topic_authorized_operations: int = OPERATIONS_NOT_ASKED
+    topic_authorized_operations: int = OPERATIONS_NOT_REQUESTED
 
 
 @message

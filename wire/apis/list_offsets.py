@@ -49,7 +49,7 @@ class ListOffsetsResponse:
 
 
 @message
-class AskedPartition:
+class RequestedPartition:
     partition_index: int
     current_leader_epoch: int
     timestamp: int
@@ -57,9 +57,9 @@ class AskedPartition:
 
 
 @message
-class AskedTopic:
+class RequestedTopic:
     name: str
-    partitions: Sequence[AskedPartition]
+    partitions: Sequence[RequestedPartition]
 
 
 @message
@@ -67,7 +67,7 @@ class ListOffsetsRequest:
     """`replica_id` is -1 for a consumer."""
 
     replica_id: int
-    topics: Sequence[AskedTopic]
+    topics: Sequence[RequestedTopic]
     isolation_level: int = 0
     timeout_ms: int = 0
 

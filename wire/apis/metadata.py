@@ -20,7 +20,7 @@ from kavka.wire.message import message
 if TYPE_CHECKING:
     from kafka.protocol.metadata.metadata import MetadataRequest
 
-OPERATIONS_NOT_ASKED: Final = -(2**31)
+OPERATIONS_NOT_REQUESTED: Final = -(2**31)
 """What a bit field of authorized operations holds when the client did not ask for it."""
 
 
@@ -54,7 +54,7 @@ class TopicResponse:
     error_code: int = 0
     is_internal: bool = False
     partitions: Sequence[PartitionResponse] = ()
-    topic_authorized_operations: int = OPERATIONS_NOT_ASKED
+    topic_authorized_operations: int = OPERATIONS_NOT_REQUESTED
 
 
 @message
@@ -64,7 +64,7 @@ class MetadataResponse:
     controller_id: int = -1
     topics: Sequence[TopicResponse] = ()
     throttle_time_ms: int = 0
-    cluster_authorized_operations: int = OPERATIONS_NOT_ASKED
+    cluster_authorized_operations: int = OPERATIONS_NOT_REQUESTED
     error_code: int = 0
 
 

@@ -39,26 +39,26 @@ class WriteTxnMarkersResponse:
 
 
 @message
-class AskedTopic:
+class RequestedTopic:
     name: str
     partition_indexes: Sequence[int]
 
 
 @message
-class AskedMarker:
+class RequestedMarker:
     """`transaction_result`: whether the transaction is committed."""
 
     producer_id: int
     producer_epoch: int
     transaction_result: bool
-    topics: Sequence[AskedTopic]
+    topics: Sequence[RequestedTopic]
     coordinator_epoch: int
     transaction_version: int = 0
 
 
 @message
 class WriteTxnMarkersRequest:
-    markers: Sequence[AskedMarker]
+    markers: Sequence[RequestedMarker]
 
 
 def error_response(request: Any, code: ErrorCode, version: int) -> WriteTxnMarkersResponse:

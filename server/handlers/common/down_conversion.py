@@ -79,7 +79,7 @@ async def read_converted(
         else:
             if converted.size:
                 made.append((part, converted))
-            elif converted.next_offset > part.wanted.offset:
+            elif converted.next_offset > part.requested.offset:
                 skipped[part.replica.key] = converted.next_offset
     await _place(broker, context, made)
     return skipped
@@ -88,7 +88,7 @@ async def read_converted(
 async def _convert(broker: Broker, part: PartitionRead, magic: int) -> Converted:
     assert part.file_range is not None, "there is something to read"
     batches = await _read(part.file_range, broker.jobs)
-    steps = down_convert(batches, magic, part.wanted.offset, part.bytes_max)
+    steps = down_convert(batches, magic, part.requested.offset, part.bytes_max)
     return await cooperative.run_rest(broker.tasks, steps, jobs=broker.jobs)
 
 

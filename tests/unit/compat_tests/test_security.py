@@ -15,7 +15,7 @@ from kavka.compat_tests.clients.table import CLIENTS, Client
 from kavka.compat_tests.driver import Program
 from kavka.compat_tests.results import Status
 from kavka.compat_tests.scenario import Scenario, Trial
-from kavka.compat_tests.security import TOKEN, VARIABLE, Wanted, wanted_by
+from kavka.compat_tests.security import TOKEN, VARIABLE, Required, required_by
 from kavka.compat_tests.suite import Suite
 from kavka.tools.admin.cluster_client import ClusterClient
 from kavka.tools.admin.errors import Failed
@@ -42,7 +42,7 @@ def given(properties: dict[str, str], directory: Path) -> dict[str, Any]:
 def test_a_broker_without_security_needs_nothing(tmp_path: Path) -> None:
     assert security.environment({"client.id": "suite"}, tmp_path) == {}
     assert not [*tmp_path.iterdir()]
-    assert wanted_by({}) == Wanted()
+    assert required_by({}) == Required()
 
 
 def test_a_login_with_tls(tmp_path: Path) -> None:
@@ -88,10 +88,10 @@ def test_wrong_settings_are_named(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("properties", "wanted"),
+    ("properties", "required"),
     [
-        (SCRAM, Wanted(tls=True, login="SCRAM-SHA-512")),
-        ({**SCRAM, "ssl.truststore.type": "pem"}, Wanted(True, "SCRAM-SHA-512", pem=True)),
+        (SCRAM, Required(tls=True, login="SCRAM-SHA-512")),
+        ({**SCRAM, "ssl.truststore.type": "pem"}, Required(True, "SCRAM-SHA-512", pem=True)),
         (
             {
                 **SCRAM,
@@ -99,30 +99,30 @@ def test_wrong_settings_are_named(name: str, tmp_path: Path) -> None:
                 "ssl.truststore.type": "PEM",
                 "sasl.jaas.config": login("SCRAM-SHA-512", "id", "hmac", ' tokenauth="true"'),
             },
-            Wanted(login=TOKEN),
+            Required(login=TOKEN),
         ),
     ],
 )
-def test_what_is_wanted(properties: dict[str, str], wanted: Wanted) -> None:
-    assert wanted_by(properties) == wanted
+def test_what_is_wanted(properties: dict[str, str], required: Required) -> None:
+    assert required_by(properties) == required
 
 
 @pytest.mark.parametrize(
-    ("client", "wanted", "lack"),
+    ("client", "required", "lack"),
     [
-        ("java-4", Wanted(True, "OAUTHBEARER", pem=True), ""),
-        ("java-1.1", Wanted(True, "GSSAPI"), ""),
-        ("java-1.1", Wanted(tls=True, pem=True), "reads no PEM"),
-        ("java-0.9", Wanted(tls=True), ""),
-        ("java-0.9", Wanted(True, "PLAIN"), "can't log in with PLAIN"),
-        ("java-0.8", Wanted(tls=True), "no TLS"),
-        ("kafka-python", Wanted(True, "SCRAM-SHA-256", pem=True), ""),
-        ("kafka-python", Wanted(True, TOKEN), "can't log in with a delegation token"),
+        ("java-4", Required(True, "OAUTHBEARER", pem=True), ""),
+        ("java-1.1", Required(True, "GSSAPI"), ""),
+        ("java-1.1", Required(tls=True, pem=True), "reads no PEM"),
+        ("java-0.9", Required(tls=True), ""),
+        ("java-0.9", Required(True, "PLAIN"), "can't log in with PLAIN"),
+        ("java-0.8", Required(tls=True), "no TLS"),
+        ("kafka-python", Required(True, "SCRAM-SHA-256", pem=True), ""),
+        ("kafka-python", Required(True, TOKEN), "can't log in with a delegation token"),
     ],
 )
-def test_what_a_client_can_do(client: str, wanted: Wanted, lack: str) -> None:
+def test_what_a_client_can_do(client: str, required: Required, lack: str) -> None:
     (row,) = (row for row in CLIENTS if row.name == client)
-    found = row.access.lack(wanted)
+    found = row.access.lack(required)
     assert lack in found
     assert bool(found) == bool(lack)
 

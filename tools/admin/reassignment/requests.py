@@ -18,15 +18,15 @@ from kavka.tools.admin.reassignment.plans import (
     name_of,
 )
 from kavka.tools.admin.requests import (
-    AskedLogs,
     ChangedConfig,
     ChangedResource,
     DescribeLogDirsRequest,
     IncrementalAlterConfigsRequest,
+    RequestedLogs,
 )
 from kavka.tools.admin.topic_descriptions import (
-    AskedReassignments,
     ListPartitionReassignmentsRequest,
+    RequestedReassignments,
 )
 from kavka.wire.apis import (
     alter_partition_reassignments,
@@ -152,7 +152,7 @@ async def reassignments(
     """Those that go on; of all partitions if None are named. Failed."""
     requested = None
     if partitions is not None:
-        requested = [AskedReassignments(*item) for item in _by_topic(partitions).items()]
+        requested = [RequestedReassignments(*item) for item in _by_topic(partitions).items()]
     response = await cluster.ask_controller(
         list_partition_reassignments.API,
         ListPartitionReassignmentsRequest(requested),
@@ -293,7 +293,7 @@ async def _log_dirs_of(
 ) -> dict[Replica, LogDirs]:
     found = dict.fromkeys(replicas, LogDirs())
     topics = _by_topic((replica.topic, replica.partition) for replica in found)
-    request = DescribeLogDirsRequest([AskedLogs(*item) for item in topics.items()])
+    request = DescribeLogDirsRequest([RequestedLogs(*item) for item in topics.items()])
     response = await cluster.ask_broker(broker, describe_log_dirs.API, request)
     if response.error_code:
         raise Failed(f"broker {broker} answers {ErrorCode(response.error_code).name}")

@@ -13,7 +13,7 @@ import pytest
 from kavka.server.cluster.control_messages import TopicPartition
 from kavka.server.controller import active_controller, tree_store
 from kavka.server.controller.active_controller import ActiveController
-from kavka.server.controller.events import WantedIsr
+from kavka.server.controller.events import RequestedIsr
 from kavka.server.controller.reassignment_requests import Reassignment
 from kavka.server.controller.request_outcomes import not_controller
 from kavka.server.controller.topic_validation import NewTopic
@@ -170,7 +170,7 @@ async def test_reassignments_that_end_together_are_written_together(
     answers = []
     for index in range(count):  # each replica has caught up: the leader says so one by one
         state = cluster.broker.replicas[TopicPartition("t", index)]
-        isr = WantedIsr(0, topic_id, state.leader_epoch, state.partition_epoch, (0, 1))
+        isr = RequestedIsr(0, topic_id, state.leader_epoch, state.partition_epoch, (0, 1))
         altering = cluster.controller.alter_isrs((0, epoch), {TopicPartition("t", index): isr})
         answers.append(asyncio.ensure_future(altering))
         await run_until_idle(1)

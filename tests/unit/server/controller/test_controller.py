@@ -17,7 +17,7 @@ from kavka.server.cluster.control_messages import (
     UpdateMetadata,
 )
 from kavka.server.controller.controller import Controller
-from kavka.server.controller.events import StoredState, WantedIsr
+from kavka.server.controller.events import RequestedIsr, StoredState
 from kavka.server.controller.topic_validation import NewTopic
 from kavka.server.coordination.broker_registration import cluster_id
 from kavka.wire.errors import ApiError, ErrorCode
@@ -104,7 +104,7 @@ async def test_requests_wait_until_a_new_controller_has_read_the_tree(
     await cluster.start(NewTopic("t"))
     controller, tp = cluster.controller, TopicPartition("t", 0)
     broker_epoch = (await cluster.session.get(paths.broker(0))).stat.czxid
-    requested = WantedIsr(0, (await controller.topic_ids())["t"], 0, 0, (0,))
+    requested = RequestedIsr(0, (await controller.topic_ids())["t"], 0, 0, (0,))
 
     async def next_term() -> None:
         before = controller.epoch

@@ -7,7 +7,7 @@ import uuid
 import pytest
 
 from kavka.server.cluster.control_messages import TopicPartition
-from kavka.server.controller.events import StateWrite, StoredState, WantedIsr
+from kavka.server.controller.events import RequestedIsr, StateWrite, StoredState
 from kavka.server.controller.isr_decisions import decide_isr
 from kavka.server.controller.state import Assignment, ClusterState, LiveBroker, Partition, Topic
 from kavka.wire.errors import ApiError
@@ -18,7 +18,7 @@ TP = TopicPartition("t", 0)
 TOPIC_ID = uuid.UUID(int=7)
 NOW = StoredPartitionState(leader=1, leader_epoch=5, isr=(1, 2), controller_epoch=3)
 VERSION = 9
-REQUESTED = WantedIsr(1, TOPIC_ID, leader_epoch=5, partition_epoch=VERSION, isr=(1, 2, 3))
+REQUESTED = RequestedIsr(1, TOPIC_ID, leader_epoch=5, partition_epoch=VERSION, isr=(1, 2, 3))
 
 
 def cluster(*, live: tuple[int, ...] = (1, 2, 3), offline: tuple[int, ...] = ()) -> ClusterState:
@@ -30,7 +30,7 @@ def cluster(*, live: tuple[int, ...] = (1, 2, 3), offline: tuple[int, ...] = ())
     return ClusterState(1, 4, brokers, {"t": topic})
 
 
-def error_code(requested: WantedIsr, known: ClusterState | None = None) -> Code:
+def error_code(requested: RequestedIsr, known: ClusterState | None = None) -> Code:
     with pytest.raises(ApiError) as caught:
         decide_isr(known or cluster(), TP, requested)
     return caught.value.code

@@ -89,8 +89,8 @@ def altering(broker: MemoryBroker, **changes: Any) -> alter_partition.AlterParti
         "new_isr_with_epochs": [alter_partition.IsrMember(broker_id) for broker_id in isr],
         "partition_epoch": replica.partition.partition_epoch,
     } | changes
-    topic = alter_partition.AskedTopic(
-        replica.topic_id, [alter_partition.AskedPartition(**partition)]
+    topic = alter_partition.RequestedTopic(
+        replica.topic_id, [alter_partition.RequestedPartition(**partition)]
     )
     return alter_partition.AlterPartitionRequest(
         broker.settings.broker_id, broker.parts.epoch, [topic]

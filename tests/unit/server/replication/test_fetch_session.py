@@ -21,8 +21,8 @@ from kavka.server.replication.fetch_session import (
     EPOCH_MAX,
     FetchRequestPartition,
     FetchSession,
-    Place,
     SessionRequest,
+    TopicIdPartition,
 )
 from kavka.wire.apis.fetch import EpochEndOffset, PartitionResponse
 from kavka.wire.errors import ApiError, ErrorCode
@@ -31,7 +31,7 @@ from support.virtual import VirtualClock
 
 VERSION = 17
 TOPICS = [UUID(int=number) for number in (1, 2, 3)]
-PLACES: list[Place] = [(topic.bytes, index) for topic in TOPICS for index in range(3)]
+PLACES: list[TopicIdPartition] = [(topic.bytes, index) for topic in TOPICS for index in range(3)]
 
 
 class State(NamedTuple):
@@ -50,8 +50,8 @@ class Leader:
         self.chance = random.Random(1)
         self.restart()
         self.states = dict.fromkeys(PLACES, State())
-        self.records: dict[Place, bytes] = {}
-        self.diverging: set[Place] = set()
+        self.records: dict[TopicIdPartition, bytes] = {}
+        self.diverging: set[TopicIdPartition] = set()
 
     def restart(self) -> None:
         """Forget all sessions; later ones have other ids."""
@@ -61,23 +61,23 @@ class Leader:
         steps = self.sessions.begin_in_steps(on_wire(request), version, is_privileged=True)
         return run_at_once(steps)
 
-    def answer(self, fetching: Fetching) -> dict[Place, PartitionResponse]:
+    def answer(self, fetching: Fetching) -> dict[TopicIdPartition, PartitionResponse]:
         """What is in the response."""
         answered = {}
         for requested in fetching.partitions:
-            place = place_of(requested)
-            state = self.states[place]
+            topic_id_partition = topic_id_partition_of(requested)
+            state = self.states[topic_id_partition]
             partition = PartitionResponse(
                 requested.partition,
                 state.error,
                 state.high_watermark,
                 log_start_offset=state.log_start,
-                records=b"" if state.error else self.records.get(place, b""),
+                records=b"" if state.error else self.records.get(topic_id_partition, b""),
             )
-            if place in self.diverging:
+            if topic_id_partition in self.diverging:
                 partition.diverging_epoch = EpochEndOffset(1, 1)
             if fetching.keep(requested, partition):
-                answered[place] = partition
+                answered[topic_id_partition] = partition
         return answered
 
 
@@ -109,7 +109,7 @@ def on_wire(request: SessionRequest) -> Any:
     )
 
 
-def place_of(requested: FetchPartition) -> Place:
+def topic_id_partition_of(requested: FetchPartition) -> TopicIdPartition:
     assert isinstance(requested.topic, UUID)
     return requested.topic.bytes, requested.partition
 
@@ -124,14 +124,14 @@ def as_request_partition(requested: FetchPartition) -> FetchRequestPartition:
 
 
 def request_for(
-    follower: FetchSession, to_fetch: dict[Place, FetchRequestPartition]
+    follower: FetchSession, to_fetch: dict[TopicIdPartition, FetchRequestPartition]
 ) -> SessionRequest:
     """The request after which exactly `to_fetch` is fetched."""
-    for place in PLACES:
-        if place in to_fetch:
-            follower.fetch(place, to_fetch[place])
+    for topic_id_partition in PLACES:
+        if topic_id_partition in to_fetch:
+            follower.fetch(topic_id_partition, to_fetch[topic_id_partition])
         else:
-            follower.forget(place)
+            follower.forget(topic_id_partition)
     return follower.request()
 
 
@@ -141,9 +141,9 @@ class Pair:
     def __init__(self) -> None:
         self.leader = Leader()
         self.follower = FetchSession()
-        self.to_fetch: dict[Place, FetchRequestPartition] = {}
-        self.sent: dict[Place, State] = {}
-        self.offsets: dict[Place, int] = {}
+        self.to_fetch: dict[TopicIdPartition, FetchRequestPartition] = {}
+        self.sent: dict[TopicIdPartition, State] = {}
+        self.offsets: dict[TopicIdPartition, int] = {}
         """Those of the last request."""
         self.full_requests = 0
 
@@ -167,7 +167,7 @@ class Pair:
             self.full_requests += 1
             request, fetching = again, self.leader.begin(again)
         assert {
-            place_of(requested): as_request_partition(requested)
+            topic_id_partition_of(requested): as_request_partition(requested)
             for requested in fetching.partitions
         } == to_fetch
         answered = self.leader.answer(fetching)
@@ -176,51 +176,58 @@ class Pair:
             return
         self._check_answer(request, to_fetch, answered)
         assert self.follower.responded(fetching.session_id, answered)
-        for place in answered:
-            self.sent[place] = self.leader.states[place]
-        for place in self.leader.diverging & self.sent.keys():
-            del self.sent[place]  # it truncates its log first, and hears the rest then
-        self.offsets = {place: requested.offset for place, requested in to_fetch.items()}
-        for place in [place for place in self.sent if place not in to_fetch]:
-            del self.sent[place]  # when it is fetched again it hears all of it again
+        for topic_id_partition in answered:
+            self.sent[topic_id_partition] = self.leader.states[topic_id_partition]
+        for topic_id_partition in self.leader.diverging & self.sent.keys():
+            del self.sent[topic_id_partition]  # it truncates its log first, and hears the rest then
+        self.offsets = {
+            topic_id_partition: requested.offset
+            for topic_id_partition, requested in to_fetch.items()
+        }
+        for topic_id_partition in [
+            topic_id_partition
+            for topic_id_partition in self.sent
+            if topic_id_partition not in to_fetch
+        ]:
+            del self.sent[topic_id_partition]  # when it is fetched again it hears all of it again
 
     def _check_answer(
         self,
         request: SessionRequest,
-        to_fetch: dict[Place, FetchRequestPartition],
-        answered: dict[Place, Any],
+        to_fetch: dict[TopicIdPartition, FetchRequestPartition],
+        answered: dict[TopicIdPartition, Any],
     ) -> None:
         states = self.leader.states
         expected = {
-            place
-            for place in to_fetch
-            if self.leader.records.get(place)
-            or place in self.leader.diverging
-            or states[place].error
-            or self.sent.get(place) != states[place]
-            or self._begins_anew(request, place)
+            topic_id_partition
+            for topic_id_partition in to_fetch
+            if self.leader.records.get(topic_id_partition)
+            or topic_id_partition in self.leader.diverging
+            or states[topic_id_partition].error
+            or self.sent.get(topic_id_partition) != states[topic_id_partition]
+            or self._begins_anew(request, topic_id_partition)
         }
         assert answered.keys() == (to_fetch.keys() if request.is_full else expected)
 
-    def _begins_anew(self, request: SessionRequest, place: Place) -> bool:
+    def _begins_anew(self, request: SessionRequest, topic_id_partition: TopicIdPartition) -> bool:
         """Whether a request names it although no records have come since the last one."""
-        requested = request.partitions.get(place)
-        return requested is not None and requested.offset == self.offsets.get(place)
+        requested = request.partitions.get(topic_id_partition)
+        return requested is not None and requested.offset == self.offsets.get(topic_id_partition)
 
 
-places = st.sampled_from(PLACES)
+partitions = st.sampled_from(PLACES)
 numbers = st.integers(0, 3)
 happenings = st.one_of(
     st.tuples(
         st.just("want"),
-        places,
+        partitions,
         st.builds(FetchRequestPartition, numbers, numbers, numbers, numbers),
     ),
-    st.tuples(st.just("drop"), places),
-    st.tuples(st.just("state"), places, st.builds(State, numbers, numbers)),
-    st.tuples(st.just("error"), places, st.sampled_from([3, 6, 74, 75, 100, 103])),
-    st.tuples(st.just("records"), places, st.sampled_from([b"", b"x"])),
-    st.tuples(st.just("diverge"), places, st.booleans()),
+    st.tuples(st.just("drop"), partitions),
+    st.tuples(st.just("state"), partitions, st.builds(State, numbers, numbers)),
+    st.tuples(st.just("error"), partitions, st.sampled_from([3, 6, 74, 75, 100, 103])),
+    st.tuples(st.just("records"), partitions, st.sampled_from([b"", b"x"])),
+    st.tuples(st.just("diverge"), partitions, st.booleans()),
     st.tuples(st.just("evicted")),
     st.tuples(st.just("restart")),
     st.tuples(st.just("fetch"), st.sampled_from(["", "", "", "request lost", "response lost"])),
@@ -230,20 +237,20 @@ happenings = st.one_of(
 def happen(pair: Pair, event: tuple[Any, ...]) -> None:
     leader = pair.leader
     match event:
-        case ("want", place, requested):
-            pair.to_fetch[place] = requested
-        case ("drop", place):
-            pair.to_fetch.pop(place, None)
-        case ("state", place, state):
-            leader.states[place] = state
-        case ("error", place, code):
-            leader.states[place] = State(-1, -1, code)
-        case ("records", place, data):
-            leader.records[place] = data
-        case ("diverge", place, True):
-            leader.diverging.add(place)
-        case ("diverge", place, False):
-            leader.diverging.discard(place)
+        case ("want", topic_id_partition, requested):
+            pair.to_fetch[topic_id_partition] = requested
+        case ("drop", topic_id_partition):
+            pair.to_fetch.pop(topic_id_partition, None)
+        case ("state", topic_id_partition, state):
+            leader.states[topic_id_partition] = state
+        case ("error", topic_id_partition, code):
+            leader.states[topic_id_partition] = State(-1, -1, code)
+        case ("records", topic_id_partition, data):
+            leader.records[topic_id_partition] = data
+        case ("diverge", topic_id_partition, True):
+            leader.diverging.add(topic_id_partition)
+        case ("diverge", topic_id_partition, False):
+            leader.diverging.discard(topic_id_partition)
         case ("evicted",):
             leader.clock.elapsed_ms += 1_000_000
             for number in range(2):
@@ -285,12 +292,12 @@ def test_requests_name_what_changed() -> None:
     assert following.responded(request.session_id, [PLACES[1]])
 
 
-def session(*places: Place) -> FetchSession:
+def session(*partitions: TopicIdPartition) -> FetchSession:
     """One that leader 7's session has been begun for."""
     following = FetchSession()
-    request = request_for(following, dict.fromkeys(places, FetchRequestPartition(0, 0, -1, 0)))
+    request = request_for(following, dict.fromkeys(partitions, FetchRequestPartition(0, 0, -1, 0)))
     assert request.is_full and request.session_id == 0
-    assert following.responded(7, places)
+    assert following.responded(7, partitions)
     return following
 
 

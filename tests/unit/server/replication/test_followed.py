@@ -10,7 +10,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from kavka.server.replication.fetch_session import FetchRequestPartition, FetchSession, Place
+from kavka.server.replication.fetch_session import (
+    FetchRequestPartition,
+    FetchSession,
+    TopicIdPartition,
+)
 from kavka.server.replication.followed import Followed, FollowedPartitions
 
 KEYS = [("t", index) for index in range(4)]
@@ -45,8 +49,8 @@ class Model(RuleBasedStateMachine):
         self.partitions = FollowedPartitions(self.session)
         self.replicas: dict[tuple[str, int], Any] = {}
         self.left_out: set[tuple[str, int]] = set()
-        self.in_flight: dict[Place, Followed] | None = None
-        self.known: dict[Place, FetchRequestPartition] = {}
+        self.in_flight: dict[TopicIdPartition, Followed] | None = None
+        self.known: dict[TopicIdPartition, FetchRequestPartition] = {}
         """What the leader knows after the last request."""
 
     @rule(key=keys, topic=st.integers(1, 2), epoch=st.integers(0, 3))
@@ -87,8 +91,8 @@ class Model(RuleBasedStateMachine):
             self.known = dict(request.partitions)
         else:
             self.known |= request.partitions
-            for place in request.forgotten:
-                self.known.pop(place, None)
+            for topic_id_partition in request.forgotten:
+                self.known.pop(topic_id_partition, None)
         assert self.known == {
             (replica.topic_id.bytes, key[1]): FetchRequestPartition(
                 replica.partition.leader_epoch,

@@ -6,14 +6,14 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
-from kavka.wire.apis.delete_topics import asked_topics
+from kavka.wire.apis.delete_topics import requested_topics
 
 TOPIC_ID = UUID(int=5)
 
 
 def test_topics_are_found_in_either_field() -> None:
     older: Any = SimpleNamespace(topic_names=["a", "b"], topics=())
-    assert asked_topics(older, 5) == [("a", None), ("b", None)]
+    assert requested_topics(older, 5) == [("a", None), ("b", None)]
     newer: Any = SimpleNamespace(
         topic_names=(),
         topics=[
@@ -21,4 +21,4 @@ def test_topics_are_found_in_either_field() -> None:
             SimpleNamespace(name=None, topic_id=TOPIC_ID),
         ],
     )
-    assert asked_topics(newer, 6) == [("a", None), (None, TOPIC_ID)]
+    assert requested_topics(newer, 6) == [("a", None), (None, TOPIC_ID)]
