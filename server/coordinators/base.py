@@ -91,7 +91,9 @@ class Coordinator(ABC, Generic[M]):
         self._importing = False
         """Whether `modules` are being imported; partitions are loaded afterwards."""
         self._deferred: dict[int, Replica] = {}
-        self._failure_logged_s: float | None = None
+        self._failure_level = logging.NOTSET
+        """The level at which a failed creation of the topic was last logged, if it has failed."""
+        self._failure_logged_s = 0.0
         self._problem: str | None = None
         self.on_replayed: Callable[[], object] = _ignore
         """Called after each slice of a load."""
@@ -196,7 +198,7 @@ class Coordinator(ABC, Generic[M]):
             )
             code, message, *_ = results[self.topic]
             if code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-                self._problem = self._failure_logged_s = None
+                self._problem, self._failure_level = None, logging.NOTSET
                 await import_one_by_one(self._replicas.tasks, self.modules)
             else:
                 self._topic_not_created(code, message or code.name)
@@ -206,16 +208,18 @@ class Coordinator(ABC, Generic[M]):
         await self._load_deferred()
 
     def _topic_not_created(self, code: ErrorCode, why: str) -> None:
-        """Log why the topic could not be created."""
+        """Log why the topic could not be created. Without a controller, as in a failover, that
+        needs no attention: the topic may even exist, in metadata that have not come yet."""
         if code == ErrorCode.INVALID_REPLICATION_FACTOR and not self._live.now.in_cluster:
             factor = self._new_topic().replication_factor
             why = not_replicated(self.factor_setting, factor)
         self._problem = f"{self.entities} are not served, as {self.topic} can't be created: {why}"
+        level = logging.WARNING if code.retriable else logging.ERROR
         now_s = self._replicas.clock.monotonic_s()
-        logged_s = self._failure_logged_s
-        if logged_s is None or now_s - logged_s >= CREATE_FAILURE_LOG_PERIOD_S:
-            self._failure_logged_s = now_s
-            logger.error("%s", self._problem)
+        is_old = now_s - self._failure_logged_s >= CREATE_FAILURE_LOG_PERIOD_S
+        if level > self._failure_level or is_old:
+            self._failure_level, self._failure_logged_s = level, now_s
+            logger.log(level, "%s", self._problem)
 
     async def _load_deferred(self) -> None:
         """Load the partitions that this broker became the leader of in the meantime."""

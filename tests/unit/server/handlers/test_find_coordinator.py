@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kavka.server.controller.topic_validation import TopicResult
 from kavka.server.coordinators import base as coordinator
 from kavka.wire.errors import ErrorCode as Code
 from support.memory_broker import MemoryBroker, scenario
@@ -61,3 +62,28 @@ async def test_more_replicas_than_brokers_are_not_to_be_had(
     await broker.create(topic, 3)
     await find(broker, 6, kind=kind)
     assert broker.instance.health().is_healthy, "the topic was created by other means"
+
+
+@pytest.mark.parametrize(("kind", "topic"), TOPICS)
+@scenario()
+async def test_without_a_controller_a_creation_that_fails_is_not_an_error(
+    broker: MemoryBroker,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: int,
+    topic: str,
+) -> None:
+    """A failover is no reason for an alert; another failure is, although it comes soon after."""
+    codes = [Code.NOT_CONTROLLER, Code.NOT_CONTROLLER, Code.POLICY_VIOLATION, Code.NOT_CONTROLLER]
+    failures = iter(codes)
+
+    async def fail(*_: Any, **__: Any) -> dict[str, TopicResult]:
+        return {topic: TopicResult(next(failures), "not now")}
+
+    monkeypatch.setattr(broker.parts.topic_creator, "create_topics", fail)
+    with caplog.at_level(logging.INFO):
+        for _ in codes:
+            found = await find(broker, 6, kind=kind)
+            assert (found.error_code, node(found)) == (Code.COORDINATOR_NOT_AVAILABLE, NO_NODE)
+    assert [record.levelname for record in caplog.records] == ["WARNING", "ERROR"]
+    assert all(f"{topic} can't be created: not now" in line for line in caplog.messages)
