@@ -17,7 +17,7 @@ from kavka.tools.admin.command import seams
 from kavka.tools.tap.capture import Record
 from kavka.tools.tap.listeners import Target
 from kavka.tools.tap.proxy import Proxy
-from kavka.tools.tap.rewriting import Place
+from kavka.tools.tap.rewriting import BrokerAddress
 
 HOST: Final = "127.0.0.1"
 
@@ -98,7 +98,9 @@ async def cut(broker: Broker, cuts: list[int]) -> AsyncIterator[tuple[str, Cutti
             bound.append(port)
 
         proxy = Proxy(network, opened.tasks, _Unrecorded(), _now_us, (HOST, 0), note)
-        brokers = [Place(node.node_id, node.host, node.port) for node in broker.admin.brokers]
+        brokers = [
+            BrokerAddress(node.node_id, node.host, node.port) for node in broker.admin.brokers
+        ]
         try:
             await proxy.start(addresses_of(broker.bootstrap), brokers)
             yield f"{HOST}:{bound[0]}", network

@@ -16,7 +16,7 @@ from kavka.compat_tests.raw.codec import batches
 from kavka.compat_tests.raw.codec.batches import BASE_TIMESTAMP_MS, Written, build
 from kavka.compat_tests.raw.members import Answer, Asking
 
-Place: TypeAlias = tuple[str, int]
+TopicPartition: TypeAlias = tuple[str, int]
 """Topic and partition."""
 
 USUAL: Final[Mapping[str, int]] = {
@@ -78,7 +78,7 @@ class Producer:
         self.timeout_ms = timeout_ms
         self.link = link
         self.id = self.epoch = -1
-        self._sequences: dict[tuple[Place, int], int] = {}
+        self._sequences: dict[tuple[TopicPartition, int], int] = {}
 
     def version_of(self, api: str) -> int:
         """The version in which its requests are sent."""
@@ -114,9 +114,9 @@ class Producer:
 
     # -- what belongs to a transaction
 
-    def adding(self, *places: Place, **more: Any) -> Step:
+    def adding(self, *partitions: TopicPartition, **more: Any) -> Step:
         """AddPartitionsToTxn, of partition 0 of the script's first topic if none is named."""
-        topics = by_topic(places or [(self.on.topic, 0)])
+        topics = by_topic(partitions or [(self.on.topic, 0)])
         fields = {"transactional_id", "producer_id", "producer_epoch", "verify_only"}
         fields_of_one = {"transactional_id": self.transactional_id, **self.who}
         fields_of_one |= {name: more.pop(name) for name in fields & set(more)}
@@ -135,15 +135,15 @@ class Producer:
     def producing(
         self,
         *values: bytes,
-        place: Place | None = None,
+        partition: TopicPartition | None = None,
         sequence: int | None = None,
         transactional: bool = True,
         producer_id: int | None = None,
         producer_epoch: int | None = None,
         **more: Any,
     ) -> Step:
-        """Produce one batch, to partition 0 of the script's first topic if no place is given."""
-        topic, index = where = place or (self.on.topic, 0)
+        """Produce one batch, to partition 0 of the first topic if none is given."""
+        topic, index = where = partition or (self.on.topic, 0)
         producer = (
             self.id if producer_id is None else producer_id,
             self.epoch if producer_epoch is None else producer_epoch,
@@ -164,18 +164,18 @@ class Producer:
         }
         return self.ask("Produce", **{**fields, **more})
 
-    def produce(self, *values: bytes, place: Place | None = None) -> Asking:
+    def produce(self, *values: bytes, partition: TopicPartition | None = None) -> Asking:
         """Produce one batch, in a transaction that has its partition, and go on behind it."""
-        answer = yield self.producing(*values, place=place)
-        key = (place or (self.on.topic, 0), self.epoch)
+        answer = yield self.producing(*values, partition=partition)
+        key = (partition or (self.on.topic, 0), self.epoch)
         self._sequences[key] = self._sequences.get(key, 0) + max(1, len(values))
         return answer
 
-    def write(self, *values: bytes, place: Place | None = None) -> Asking:
+    def write(self, *values: bytes, partition: TopicPartition | None = None) -> Asking:
         """Produce one batch, after its partition was added where the protocol wants that."""
         if not self.second:
-            yield self.adding(place or (self.on.topic, 0))
-        return (yield from self.produce(*values, place=place))
+            yield self.adding(partition or (self.on.topic, 0))
+        return (yield from self.produce(*values, partition=partition))
 
     def committing(self, *offsets: int, **more: Any) -> Step:
         """TxnOffsetCommit for the script's group, for partitions 0, 1, … of its first topic."""
@@ -249,10 +249,10 @@ def is_concurrent(answer: Answer) -> bool:
     return bool(answer["error_code"] == CONCURRENT_TRANSACTIONS)
 
 
-def by_topic(places: Sequence[Place]) -> list[Answer]:
+def by_topic(partitions: Sequence[TopicPartition]) -> list[Answer]:
     """Topics with their partitions, in order."""
     topics: dict[str, list[int]] = {}
-    for topic, index in places:
+    for topic, index in partitions:
         topics.setdefault(topic, []).append(index)
     return [{"name": name, "partitions": indexes} for name, indexes in topics.items()]
 
@@ -260,7 +260,7 @@ def by_topic(places: Sequence[Place]) -> list[Answer]:
 # -- what others see ------------------------------------------------------------------------
 
 
-def reading(on: Ground, *places: Place, isolation: int = READ_COMMITTED) -> Step:
+def reading(on: Ground, *partitions: TopicPartition, isolation: int = READ_COMMITTED) -> Step:
     """What a consumer is given from the start of partitions on, without what is in the records."""
     topics = [
         {
@@ -268,7 +268,7 @@ def reading(on: Ground, *places: Place, isolation: int = READ_COMMITTED) -> Step
             "topic_id": on.facts.ids.get(topic["name"]),
             "partitions": [fetching(index) for index in topic["partitions"]],
         }
-        for topic in by_topic(places or [(on.topic, 0)])
+        for topic in by_topic(partitions or [(on.topic, 0)])
     ]
     values: dict[str, Any] = {
         "replica_id": -1,
@@ -347,11 +347,11 @@ def offsets(on: Ground, *, stable: bool = False) -> Step:
     return on.other("OffsetFetch", USUAL["OffsetFetch"], **values)
 
 
-def producers(on: Ground, *places: Place) -> Step:
+def producers(on: Ground, *partitions: TopicPartition) -> Step:
     """What partitions know of their producers."""
     topics = [
         {"name": topic["name"], "partition_indexes": topic["partitions"]}
-        for topic in by_topic(places or [(on.topic, 0)])
+        for topic in by_topic(partitions or [(on.topic, 0)])
     ]
     if on.case.api == "DescribeProducers":
         return on.ask(topics=topics)

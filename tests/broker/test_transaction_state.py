@@ -47,7 +47,7 @@ def begin(on: Ground) -> Script:
     yield from by_kind["aborted"].write(b"b")
     yield from by_kind["aborted"].end(committed=False)
     for kind in ("open", "taken over"):
-        yield from by_kind[kind].write(b"c", place=(on.topic, 1))
+        yield from by_kind[kind].write(b"c", partition=(on.topic, 1))
         yield by_kind[kind].adding_offsets()
         yield by_kind[kind].committing(7, 8)
     yield from known(on)
@@ -70,7 +70,7 @@ def go_on(on: Ground) -> Script:
     yield from known(on)
     producer = Producer(on, "-open", second=False)
     producer.id, producer.epoch = state["producer_id"], state["producer_epoch"]
-    yield producer.producing(b"d", place=(on.topic, 1), sequence=1)
+    yield producer.producing(b"d", partition=(on.topic, 1), sequence=1)
     yield from producer.end()
     yield from known(on)
     for kind in KINDS:

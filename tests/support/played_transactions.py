@@ -58,7 +58,7 @@ def second_protocol(on: Ground) -> Script:
     yield from producer.init()
     for committed in (True, False):
         yield from producer.write(b"a")
-        yield from producer.write(b"a", place=(on.topic, 1))
+        yield from producer.write(b"a", partition=(on.topic, 1))
         yield producer.committing(7, 8)
         yield from producer.end(committed=committed)
     yield from producer.end(committed=False)
@@ -67,7 +67,7 @@ def second_protocol(on: Ground) -> Script:
     yield from heir.init()
     opened = Producer(on, "-opened", second=True)
     yield from opened.init()
-    yield from opened.write(b"c", place=(on.topic, 1))
+    yield from opened.write(b"c", partition=(on.topic, 1))
 
 
 def hanging(on: Ground) -> Script:

@@ -31,7 +31,7 @@ from kavka.tools.tap.listeners import Address, Target
 from kavka.tools.tap.outlet import Outlet
 from kavka.tools.tap.printing import Form
 from kavka.tools.tap.proxy import Proxy
-from kavka.tools.tap.rewriting import Place
+from kavka.tools.tap.rewriting import BrokerAddress
 from kavka.wire.errors import ErrorCode
 from kavka.wire.known_apis import KEYS, known_api
 
@@ -182,14 +182,16 @@ async def _proxy(pipe: int, listen: Address, bootstrap: Sequence[Address]) -> No
             outlet.close()
 
 
-async def _brokers(opened: Seams, bootstrap: Sequence[Address]) -> list[Place]:
+async def _brokers(opened: Seams, bootstrap: Sequence[Address]) -> list[BrokerAddress]:
     """Those of the cluster. Failed if none of the bootstrap servers answers."""
     settings = ClientSettings(client_id="kavka-tap", software_version=__version__)
     text = ",".join(f"{host}:{port}" for host, port in bootstrap)
     cluster = ClusterClient(text, settings, opened)
     try:
         await cluster.open()
-        return [Place(broker.node_id, broker.host, broker.port) for broker in cluster.brokers]
+        return [
+            BrokerAddress(broker.node_id, broker.host, broker.port) for broker in cluster.brokers
+        ]
     finally:
         cluster.close()
 

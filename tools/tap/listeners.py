@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from kavka.seams import Listening, Network
-from kavka.tools.tap.rewriting import Place
+from kavka.tools.tap.rewriting import BrokerAddress
 
 PORT_MAX: Final = 65535
 WILDCARDS: Final = ("", "0.0.0.0", "::")
@@ -55,11 +55,11 @@ class Listeners:
         if len(bootstrap) == 1:  # of several it leads to any
             self._by_address[bootstrap[0]] = first
 
-    def knows(self, broker: Place) -> bool:
+    def knows(self, broker: BrokerAddress) -> bool:
         """Whether a broker has a port."""
         return (broker.host, broker.port) in self._by_address
 
-    async def add(self, broker: Place) -> None:
+    async def add(self, broker: BrokerAddress) -> None:
         """Open a port for a broker. OSError if there is none left."""
         address = (broker.host, broker.port)
         async with self._opening:
@@ -67,7 +67,7 @@ class Listeners:
                 port = await self._listen_somewhere(Target([address], broker.node))
                 self._by_address[address] = port
 
-    def translated(self, broker: Place, host: str) -> Address:
+    def translated(self, broker: BrokerAddress, host: str) -> Address:
         """The address for a client that has connected to `host`."""
         mine = host if self._host in WILDCARDS else self._host
         return mine, self._by_address[broker.host, broker.port]

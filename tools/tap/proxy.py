@@ -15,7 +15,7 @@ from kavka.seams import Network, Tasks
 from kavka.tools.tap import rewriting
 from kavka.tools.tap.capture import Kind, Record, response_data
 from kavka.tools.tap.listeners import Address, Listeners, Target
-from kavka.tools.tap.rewriting import Addressed, Place
+from kavka.tools.tap.rewriting import Addressed, BrokerAddress
 from kavka.tools.tap.streams import Chunk, Foreign, Requests, Responses, Unanswered
 
 
@@ -45,7 +45,7 @@ class Proxy:
         self._tunnels: dict[int, Tunnel] = {}
         self._count = 0
 
-    async def start(self, bootstrap: Sequence[Address], brokers: Sequence[Place]) -> None:
+    async def start(self, bootstrap: Sequence[Address], brokers: Sequence[BrokerAddress]) -> None:
         """Open a port for the bootstrap servers, and one for each broker. OSError."""
         await self.listeners.start(bootstrap)
         for broker in brokers:
@@ -266,7 +266,11 @@ class Tunnel:
         return addressed.rewritten(lambda broker: listeners.translated(broker, host))
 
     async def _open_ports(
-        self, missing: Sequence[Place], addressed: Addressed, chunk: Chunk, rest: Iterator[Chunk]
+        self,
+        missing: Sequence[BrokerAddress],
+        addressed: Addressed,
+        chunk: Chunk,
+        rest: Iterator[Chunk],
     ) -> None:
         try:
             for broker in missing:

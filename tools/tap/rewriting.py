@@ -38,7 +38,7 @@ _int32: Final = struct.Struct(">i")
 _int16: Final = struct.Struct(">h")
 
 
-class Place(NamedTuple):
+class BrokerAddress(NamedTuple):
     """Where a broker can be reached."""
 
     node: int
@@ -46,7 +46,7 @@ class Place(NamedTuple):
     port: int
 
 
-Translate: TypeAlias = Callable[[Place], tuple[str, int]]
+Translate: TypeAlias = Callable[[BrokerAddress], tuple[str, int]]
 
 
 def may_hold_addresses(request: RequestInfo) -> bool:
@@ -75,7 +75,7 @@ class Addressed:
         else:
             self._message = client_frames.decode_response(api, request.version, self._frame)
 
-    def brokers(self) -> Sequence[Place]:
+    def brokers(self) -> Sequence[BrokerAddress]:
         """Those of brokers that it names, each where it was found."""
         if self._head is not None:
             return [broker.address for broker in self._head.brokers]
@@ -90,7 +90,7 @@ class Addressed:
         correlation_id = client_frames.correlation_id_of(self._frame)
         return encode_response(self._api, self._request.version, correlation_id, self._message)
 
-    def _nodes(self) -> Iterator[tuple[Any, Place]]:
+    def _nodes(self) -> Iterator[tuple[Any, BrokerAddress]]:
         name, id_name, _ = _NODES[self._request.key]
         found = list(getattr(self._message, name) or ())
         if self._request.key == find_coordinator.API.key:
@@ -98,11 +98,11 @@ class Addressed:
                 found = [self._message]
         for node in found:
             if node.host:  # empty where there is no coordinator
-                yield node, Place(getattr(node, id_name), node.host, node.port)
+                yield node, BrokerAddress(getattr(node, id_name), node.host, node.port)
 
 
 class _Broker(NamedTuple):
-    address: Place
+    address: BrokerAddress
     behind: bytes
     """Rack and tags, as they are."""
 
@@ -151,7 +151,7 @@ class _MetadataHead:
             _, position = self._string(frame, position)
         if self._is_flexible:
             position = header.skip_tags(frame, position)
-        return _Broker(Place(node, host, port), bytes(frame[behind:position])), position
+        return _Broker(BrokerAddress(node, host, port), bytes(frame[behind:position])), position
 
     def _count(self, frame: memoryview, position: int) -> tuple[int, int]:
         if self._is_flexible:

@@ -19,7 +19,7 @@ def one_after_the_other(on: Ground) -> Script:
     yield from producer.init()
     for number, committed in enumerate((True, False, False, True, True)):
         yield from producer.write(b"%d" % number)
-        yield from producer.write(b"more", place=(on.topic, 1))
+        yield from producer.write(b"more", partition=(on.topic, 1))
         yield producers(on)
         yield producer.describing()
         yield from producer.end(committed=committed)
@@ -120,8 +120,8 @@ def after_a_timeout_with_records(on: Ground) -> Script:
 def a_topic_was_deleted(on: Ground) -> Script:
     producer = Producer(on)
     yield from producer.init()
-    yield from producer.write(place=(on.topic, 0))
-    yield from producer.write(place=(on.name("other"), 0))
+    yield from producer.write(partition=(on.topic, 0))
+    yield from producer.write(partition=(on.name("other"), 0))
     yield on.other("DeleteTopics", 5, topic_names=[on.topic], timeout_ms=30_000)
     gone: dict[str, Any] = {
         "topics": [{"name": on.topic, "topic_id": None}],

@@ -6,8 +6,8 @@ from typing import Any
 
 from kavka.compat_tests.raw.case import NEVER_ANSWERED_S, Cases, Ground, Script, Step, Topic
 from kavka.compat_tests.raw.transactions import (
-    Place,
     Producer,
+    TopicPartition,
     by_topic,
     offsets,
     producers,
@@ -25,7 +25,7 @@ def marker(
     on: Ground,
     producer_id: int,
     epoch: int,
-    *places: Place,
+    *partitions: TopicPartition,
     committed: bool = True,
     coordinator_epoch: int | None = None,
     version: int = 0,
@@ -35,7 +35,7 @@ def marker(
         coordinator_epoch = max(on.facts.coordinator_epochs)
     topics = [
         {"name": topic["name"], "partition_indexes": topic["partitions"]}
-        for topic in by_topic(places or [(on.topic, 0)])
+        for topic in by_topic(partitions or [(on.topic, 0)])
     ]
     return {
         "producer_id": producer_id,
@@ -47,8 +47,10 @@ def marker(
     }
 
 
-def marking(on: Ground, producer_id: int, epoch: int, *places: Place, **more: Any) -> Step:
-    return on.ask(markers=[marker(on, producer_id, epoch, *places, **more)])
+def marking(
+    on: Ground, producer_id: int, epoch: int, *partitions: TopicPartition, **more: Any
+) -> Step:
+    return on.ask(markers=[marker(on, producer_id, epoch, *partitions, **more)])
 
 
 def seen(on: Ground) -> Script:

@@ -47,10 +47,10 @@ def a_partition_that_was_not_added(on: Ground) -> Script:
     yield producer.describing()
     yield from added(producer)
     yield from producer.produce()
-    yield producer.producing(place=(on.topic, 1))
+    yield producer.producing(partition=(on.topic, 1))
     yield producer.describing()
     yield from producer.end()
-    yield producer.producing(place=(on.topic, 2), sequence=0)
+    yield producer.producing(partition=(on.topic, 2), sequence=0)
     yield producer.describing()
     yield reading(on, (on.topic, 0), (on.topic, 1), (on.topic, 2))
 
@@ -98,7 +98,7 @@ def without_the_flag(on: Ground) -> Script:
     producer = Producer(on)
     yield from producer.init()
     other = (on.topic, 1)
-    yield producer.producing(transactional=False, place=other)
+    yield producer.producing(transactional=False, partition=other)
     yield producer.producing(transactional=False, producer_id=-1, producer_epoch=-1, sequence=-1)
     yield producer.producing(
         transactional=False, producer_id=UNKNOWN_ID, producer_epoch=0, sequence=0

@@ -9,9 +9,9 @@ from kavka.groupcoord.offset_records import CommittedOffset, decode, partition_k
 from kavka.groupcoord.offsets import OffsetToCommit, is_too_long
 from kavka.log.journal import JournalRecord
 from kavka.wire.errors import ApiError, ErrorCode
+from support.error_codes import error_code_of
 from support.journal_kit import START_MS
 from support.offset_groups import OffsetKit
-from support.refusals import refusal
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_strings_that_do_not_fit_into_a_record(kit: OffsetKit) -> None:
         assert codes == [0, ErrorCode.OFFSET_METADATA_TOO_LARGE]
     assert kit.fetch("t", 0, longest).metadata == longest
     for producer_id in (None, 5):
-        code = refusal(
+        code = error_code_of(
             lambda producer_id=producer_id: kit.commit_offsets(
                 {("t", 0): 5}, longest + "e", producer_id=producer_id
             )

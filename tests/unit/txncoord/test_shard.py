@@ -12,7 +12,7 @@ from kavka.txncoord.transaction_records import encode_key
 from kavka.txncoord.transaction_requests import ProducerIdAndEpoch
 from kavka.wire.errors import ErrorCode
 from kavka.wire.steps import run_at_once
-from support.refusals import refusal
+from support.error_codes import error_code_of
 from support.transaction_machine import FIRST_ID, TransactionKit
 
 FIRST = ProducerIdAndEpoch(FIRST_ID, 0)
@@ -81,7 +81,7 @@ def test_an_id_is_no_longer_than_fits_into_a_key() -> None:
     kit = TransactionKit()
     longest = "é" * (2**14 - 1)
     kit.init(longest)
-    assert refusal(kit.init, longest + "xx") == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert error_code_of(kit.init, longest + "xx") == ErrorCode.UNKNOWN_SERVER_ERROR
     kit.move()
     assert kit.shard.state.transactions.keys() == {longest}
 

@@ -11,7 +11,7 @@ from kavka.groupcoord.consumer.member import ConsumerGroupMember, MemberState
 from kavka.groupcoord.consumer.reconcile import ReconcileGoal, reconcile_member
 from kavka.wire.errors import ErrorCode
 from kavka.wire.steps import run_at_once
-from support.refusals import refusal
+from support.error_codes import error_code_of
 
 TOPICS = {"t": UUID(int=1), "u": UUID(int=2)}
 STABLE, UNREVOKED, UNRELEASED, UNKNOWN = MemberState
@@ -121,5 +121,5 @@ def test_step(
 @pytest.mark.parametrize("reported", [None, "t0"])
 def test_a_member_with_partitions_in_an_unknown_state_is_fenced(reported: str | None) -> None:
     before = member("0 1", "t0@1", state=UNKNOWN)
-    code = refusal(lambda: step(before, 3, "t0", reported=reported))
+    code = error_code_of(lambda: step(before, 3, "t0", reported=reported))
     assert code is ErrorCode.FENCED_MEMBER_EPOCH

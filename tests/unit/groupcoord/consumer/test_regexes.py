@@ -12,7 +12,7 @@ from kavka.groupcoord.consumer.regexes import EXPRESSION_BYTES_MAX, NAMES_PER_ST
 from kavka.wire.errors import ApiError, ErrorCode
 from kavka.wire.steps import run_at_once
 from support.consumer_groups import FakeTopics
-from support.refusals import refusal
+from support.error_codes import error_code_of
 
 MALFORMED = {
     "(": "missing closing )",
@@ -55,7 +55,7 @@ def test_valid_regexes(expression: str) -> None:
     ids=["too much memory", "too long for a key"],
 )
 def test_regexes_beyond_the_limits(expression: str) -> None:
-    assert refusal(regexes.check, expression) is ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert error_code_of(regexes.check, expression) is ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
 def resolution_of(expressions: list[str], topics: FakeTopics, **more: Any) -> Resolution:

@@ -15,8 +15,8 @@ from kavka.server.coordinators import base, group_coordinator, transaction_coord
 from kavka.wire.errors import ErrorCode
 from support.coordinated import DONE, Kind, OfGroups, OfTransactions, make
 from support.coordinator_machine import next_term
+from support.error_codes import error_code_of
 from support.memory_broker import DATA, READS, MemoryBroker, scenario
-from support.refusals import refusal
 from support.toy_runner import code
 
 TWO_DIRECTORIES = f"log.dirs={DATA},/more"
@@ -27,8 +27,8 @@ KINDS = pytest.mark.parametrize("kind", [OfGroups(), OfTransactions()], ids=lamb
 @KINDS
 @scenario()
 async def test_without_the_topic_there_is_no_coordinator(broker: MemoryBroker, kind: Kind) -> None:
-    assert refusal(lambda: kind.read(broker)) == ErrorCode.NOT_COORDINATOR
-    assert refusal(lambda: kind.write(broker)) == ErrorCode.NOT_COORDINATOR
+    assert error_code_of(lambda: kind.read(broker)) == ErrorCode.NOT_COORDINATOR
+    assert error_code_of(lambda: kind.write(broker)) == ErrorCode.NOT_COORDINATOR
     assert kind.of(broker).try_read("g", lambda shard, now_ms: 5) is None
     assert kind.of(broker).shards() == []
     assert kind.of(broker).coordinator_of("g") is None
@@ -68,9 +68,9 @@ async def test_partitions_are_loaded_after_the_start(broker: MemoryBroker, kind:
     await make(broker, kind)
     kind.write(broker)
     await broker.kill(holding=READS)
-    assert refusal(lambda: kind.read(broker)) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    assert refusal(lambda: kind.write(broker)) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    assert refusal(kind.of(broker).shards) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert error_code_of(lambda: kind.read(broker)) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert error_code_of(lambda: kind.write(broker)) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert error_code_of(kind.of(broker).shards) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert kind.read(broker, "other") is None, "empty partitions need no loading"
     broker.jobs.release()
     await broker.advance(0)
@@ -92,7 +92,7 @@ async def test_modules_are_imported_one_by_one_when_the_topic_is_created(
         assert kind.topic in broker.parts.metadata.image.topics
         assert not kind.of(broker).runners, "a runner would import them all at once"
         assert kind.of(broker).is_loading
-        assert refusal(lambda: kind.read(broker)) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert error_code_of(lambda: kind.read(broker)) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         imported.append(module)
 
     monkeypatch.setattr("kavka.server.runtime.lazy_imports.import_module", check)
@@ -119,7 +119,7 @@ async def test_a_partition_that_another_broker_leads_after_the_import_is_not_loa
     await broker.advance(0)
     await making
     assert len(kind.of(broker).runners) == 49
-    assert refusal(lambda: kind.read(broker)) == ErrorCode.NOT_COORDINATOR
+    assert error_code_of(lambda: kind.read(broker)) == ErrorCode.NOT_COORDINATOR
 
 
 @KINDS
@@ -161,11 +161,11 @@ async def test_the_leader_of_the_partition_is_the_coordinator(
     replica = broker.replica(kind.topic, kind.of(broker).partition_of("g"))
     replica.partition.follow(next_term(replica, leader=2))
     replica.role_changed()
-    assert refusal(lambda: kind.write(broker)) == ErrorCode.NOT_COORDINATOR
+    assert error_code_of(lambda: kind.write(broker)) == ErrorCode.NOT_COORDINATOR
     assert len(kind.of(broker).runners) == 49
     replica.partition.lead(next_term(replica, leader=1))
     replica.role_changed()
-    assert refusal(lambda: kind.write(broker)) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert error_code_of(lambda: kind.write(broker)) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     await broker.advance(0)
     assert kind.read(broker) == 5
 
@@ -191,7 +191,7 @@ async def test_deleting_the_topic_deletes_the_state(broker: MemoryBroker, kind: 
     kind.write(broker)
     answer = await broker.ask("DeleteTopics", 5, topic_names=[kind.topic], timeout_ms=10_000)
     assert answer.responses[0].error_code == ErrorCode.NONE
-    assert refusal(lambda: kind.write(broker)) == ErrorCode.NOT_COORDINATOR
+    assert error_code_of(lambda: kind.write(broker)) == ErrorCode.NOT_COORDINATOR
     assert not kind.of(broker).runners
     await make(broker, kind)
     assert kind.read(broker) is None
@@ -213,8 +213,8 @@ async def test_a_failed_log_directory_unloads_its_partitions(
     assert kind.write(broker, name) == DONE
     segment = f"{lost[0].log.directory}/00000000000000000000.log"
     broker.fs.faults.append(Fault("pwrite", segment, error=errno.EIO))
-    assert refusal(lambda: kind.write(broker, name)) == ErrorCode.NOT_COORDINATOR
-    assert refusal(lambda: kind.read(broker, name)) == ErrorCode.NOT_COORDINATOR
+    assert error_code_of(lambda: kind.write(broker, name)) == ErrorCode.NOT_COORDINATOR
+    assert error_code_of(lambda: kind.read(broker, name)) == ErrorCode.NOT_COORDINATOR
     assert len(kind.of(broker).runners) == 50 - len(lost)
 
 
@@ -231,4 +231,4 @@ async def test_pending_requests_fail_at_the_stop(broker: MemoryBroker, kind: Kin
     replica.role_changed()
     assert not coordinator.runners
     assert await code(pending) == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert refusal(write) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert error_code_of(write) == ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -11,7 +11,7 @@ from kavka.server.replica.replica import Replica
 from kavka.wire.control_records import Marker
 from kavka.wire.errors import ErrorCode as Code
 from kavka.wire.record_batches import read_header
-from support.refusals import refusal
+from support.error_codes import error_code_of
 from support.replicas import Hosting
 from support.virtual import run_until_idle
 
@@ -47,8 +47,8 @@ async def test_a_fenced_marker_is_refused(hosting: Hosting) -> None:
     replica = await hosting.lead()
     begun(replica)
     refused = Code.INVALID_PRODUCER_EPOCH
-    assert refusal(lambda: end(replica, commit=True, epoch=-1)) == refused
-    assert refusal(lambda: end(replica, commit=True, version=2)) == refused
+    assert error_code_of(lambda: end(replica, commit=True, epoch=-1)) == refused
+    assert error_code_of(lambda: end(replica, commit=True, version=2)) == refused
     assert replica.log.end_offset == 3 and not replica.offline
     assert end(replica, commit=True, epoch=1, version=2) == 3
 
@@ -61,6 +61,6 @@ async def test_a_failed_write_of_a_marker_takes_the_partition_offline(
     replica = await two_dirs.lead()
     begun(replica)
     two_dirs.fs.faults.append(Fault("pwrite", f"t-0/{name}"))
-    assert refusal(lambda: end(replica, commit=False)) == Code.KAFKA_STORAGE_ERROR
+    assert error_code_of(lambda: end(replica, commit=False)) == Code.KAFKA_STORAGE_ERROR
     assert replica.offline
     assert replica.last_stable_offset == 0

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from kavka.tools.tap.capture import RequestInfo
-from kavka.tools.tap.rewriting import Addressed, Place, may_hold_addresses
+from kavka.tools.tap.rewriting import Addressed, BrokerAddress, may_hold_addresses
 from kavka.wire import client_frames
 from kavka.wire.known_apis import KEYS, known_api
 from support import messages
@@ -48,5 +48,7 @@ def test_only_the_addresses_change(key: int, version: int) -> None:
         assert struct.unpack_from(">i", other) == (len(other) - 4,)
         client_frames.decode_response(api, version, memoryview(other)[4:])
         after = Addressed(RequestInfo(key, version, 0), other[4:]).brokers()
-        assert list(after) == [Place(place.node, f"proxy-{place.node}", 9) for place in places]
+        assert list(after) == [
+            BrokerAddress(place.node, f"proxy-{place.node}", 9) for place in places
+        ]
     assert moved, "some had addresses"

@@ -1,4 +1,4 @@
-"""Calls that must be refused."""
+"""Error codes of calls that must fail."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 from kavka.wire.errors import ApiError, ErrorCode
 
 
-def refusal(ask: Callable[..., Any], *args: Any, **more: Any) -> ErrorCode:
-    """What a call is refused with."""
+def error_code_of(ask: Callable[..., Any], *args: Any, **more: Any) -> ErrorCode:
+    """The error code of a call that must fail with an ApiError."""
     try:
         answer = ask(*args, **more)
     except ApiError as failure:
         return failure.code
-    raise AssertionError(f"it was not refused, but answered with {answer}")
+    raise AssertionError(f"no ApiError, but {answer}")
