@@ -31,17 +31,17 @@ def leader_and_isr_response(
             leader_and_isr.TopicErrors(
                 topic.topic_id,
                 [
-                    leader_and_isr.PartitionError(place.partition, _code_of(place, response))
-                    for place in _places(topic)
+                    leader_and_isr.PartitionError(tp.partition, _code_of(tp, response))
+                    for tp in _partitions(topic)
                 ],
             )
             for topic in request.topic_states
         ]
         return leader_and_isr.LeaderAndIsrResponse(response.error_code, topics=topics)
     errors = [
-        leader_and_isr.PartitionError(place.partition, _code_of(place, response), place.topic)
+        leader_and_isr.PartitionError(tp.partition, _code_of(tp, response), tp.topic)
         for topic in request.topic_states
-        for place in _places(topic)
+        for tp in _partitions(topic)
     ]
     return leader_and_isr.LeaderAndIsrResponse(response.error_code, errors)
 
@@ -74,9 +74,9 @@ def stop_replica_response(
     if response.error_code != ErrorCode.NONE:
         return stop_replica.StopReplicaResponse(response.error_code)
     errors = [
-        stop_replica.PartitionError(place.topic, place.partition, _code_of(place, response))
+        stop_replica.PartitionError(tp.topic, tp.partition, _code_of(tp, response))
         for topic in request.topic_states
-        for place in _places(topic)
+        for tp in _partitions(topic)
     ]
     return stop_replica.StopReplicaResponse(ErrorCode.NONE, errors)
 
@@ -108,21 +108,19 @@ def read_update_metadata_response(response: Any) -> ErrorCode:
 # -- codes -------------------------------------------------------------------------------------
 
 
-def _places(topic: Any) -> Iterator[TopicPartition]:
+def _partitions(topic: Any) -> Iterator[TopicPartition]:
     for state in topic.partition_states:
         yield TopicPartition(topic.topic_name, state.partition_index)
 
 
-def _code_of(
-    place: TopicPartition, response: LeaderAndIsrResponse | StopReplicaResponse
-) -> ErrorCode:
+def _code_of(tp: TopicPartition, response: LeaderAndIsrResponse | StopReplicaResponse) -> ErrorCode:
     if response.error_code != ErrorCode.NONE:
         return response.error_code
-    return response.partition_errors.get(place, ErrorCode.NONE)
+    return response.partition_errors.get(tp, ErrorCode.NONE)
 
 
 def _errors(codes: Iterable[tuple[TopicPartition, int]]) -> dict[TopicPartition, ErrorCode]:
-    return {place: _known(code) for place, code in codes if code != ErrorCode.NONE}
+    return {tp: _known(code) for tp, code in codes if code != ErrorCode.NONE}
 
 
 def _known(code: int) -> ErrorCode:

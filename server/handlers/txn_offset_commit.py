@@ -77,12 +77,12 @@ def _verify(
         version >= _ADDS_SINCE,
         version >= _ABORTABLE_SINCE,
     )
-    place = GROUP_TOPIC, broker.groups.partition_of(group_id)
-    found = verify(broker, writer, {place: NO_SEQUENCE})
+    topic_partition = GROUP_TOPIC, broker.groups.partition_of(group_id)
+    found = verify(broker, writer, {topic_partition: NO_SEQUENCE})
     if isinstance(found, Awaitable):
         applied = context.applied = broker.tasks.future()
-        return _when_verified(broker, context, request, validated, place, found, applied)
-    return _commit(broker, context, request, validated, found[place])
+        return _when_verified(broker, context, request, validated, topic_partition, found, applied)
+    return _commit(broker, context, request, validated, found[topic_partition])
 
 
 @cache
@@ -120,13 +120,13 @@ async def _when_verified(
     context: RequestContext,
     request: Any,
     validated: ValidatedOffsets,
-    place: TopicPartition,
+    topic_partition: TopicPartition,
     found: Awaitable[Verdicts],
     applied: asyncio.Future[None],
 ) -> Response:
     """Commit when the coordinator has verified the partition."""
     try:
-        verdict = (await found)[place]
+        verdict = (await found)[topic_partition]
         made = _commit(broker, context, request, validated, verdict)
     finally:
         release_next(context, applied)

@@ -73,8 +73,8 @@ class _Work:
                 for index in topic.partition_indexes:
                     yield marker, topic.name, index
 
-    def _write(self, marker: Any, place: PartitionKey) -> None:
-        topic, index = place
+    def _write(self, marker: Any, topic_partition: PartitionKey) -> None:
+        topic, index = topic_partition
         of_topic = self._results.setdefault(marker.producer_id, {}).setdefault(topic, {})
         result = of_topic[index] = PartitionResult(index)
         replicas = self._broker.replicas
@@ -91,9 +91,11 @@ class _Work:
         producer = marker.producer_id, marker.producer_epoch
         version = marker.transaction_version if self._with_versions else 0
         try:
-            written = write_marker(replicas, self._broker.groups, place, producer, said, version)
+            written = write_marker(
+                replicas, self._broker.groups, topic_partition, producer, said, version
+            )
         except Exception as failure:
-            result.error_code = as_api_error(failure, place).code
+            result.error_code = as_api_error(failure, topic_partition).code
         else:
             if not written.is_committed:
                 self._waiting.append((written, result))

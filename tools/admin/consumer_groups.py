@@ -26,9 +26,9 @@ from kavka.tools.admin.group_requests import (
 )
 from kavka.tools.admin.java_errors import IN_FUTURE, Refused
 from kavka.tools.admin.java_order import hash_order
+from kavka.tools.admin.leaders import TopicPartition
 from kavka.tools.admin.offset_resets import Resets, exported, named_partitions, number_of
 from kavka.tools.admin.options import Given
-from kavka.tools.admin.partition_offsets import TopicPartition
 from kavka.tools.admin.printing import PROGRAM_FORMS, print_rows, print_table
 from kavka.tools.admin.regexes import reason_against
 from kavka.tools.java_text import length

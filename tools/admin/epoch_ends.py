@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from kavka.tools.admin.cluster_client import ClusterClient
-from kavka.tools.admin.partition_offsets import TopicPartition, ask_leaders
+from kavka.tools.admin.leaders import TopicPartition
+from kavka.tools.admin.partition_offsets import ask_leaders
 from kavka.wire.apis import offset_for_leader_epoch
 from kavka.wire.apis.offset_for_leader_epoch import PartitionResponse
 from kavka.wire.message import message

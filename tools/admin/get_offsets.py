@@ -9,8 +9,9 @@ from typing import Final
 from kavka.tools.admin.cluster_client import ClusterClient
 from kavka.tools.admin.command import Tool
 from kavka.tools.admin.errors import Failed, Misused
+from kavka.tools.admin.leaders import TopicPartition
 from kavka.tools.admin.options import Given, Option, is_whole
-from kavka.tools.admin.partition_offsets import TopicPartition, ask_offsets
+from kavka.tools.admin.partition_offsets import ask_offsets
 from kavka.tools.admin.printing import PROGRAM_FORMS, print_rows
 from kavka.tools.admin.topic_names import ANY, Takes, any_rule, name_pattern
 from kavka.wire.apis import list_offsets

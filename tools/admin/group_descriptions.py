@@ -10,7 +10,7 @@ from kavka.tools.admin.coordinators import Outcome, ask_coordinators
 from kavka.tools.admin.errors import Failed
 from kavka.tools.admin.java_errors import Refused
 from kavka.tools.admin.java_order import hash_order
-from kavka.tools.admin.partition_offsets import TopicPartition
+from kavka.tools.admin.leaders import TopicPartition
 from kavka.tools.admin.requests import ConsumerGroupDescribeRequest, DescribeGroupsRequest
 from kavka.wire.apis import consumer_group_describe, describe_groups
 from kavka.wire.apis.find_coordinator import Coordinator

@@ -10,7 +10,8 @@ from kavka.tools.admin.errors import Failed
 from kavka.tools.admin.group_descriptions import Group
 from kavka.tools.admin.group_requests import Committed, committed_offsets
 from kavka.tools.admin.java_errors import Refused
-from kavka.tools.admin.partition_offsets import TopicPartition, leaders_of, offsets_at
+from kavka.tools.admin.leaders import TopicPartition
+from kavka.tools.admin.partition_offsets import leaders_of, offsets_at
 from kavka.wire.apis import list_offsets
 
 NOBODY: Final = "-"

@@ -9,7 +9,7 @@ from typing import Any, Final
 from kavka.tools.admin.errors import Failed
 from kavka.tools.admin.group_descriptions import Group, Member
 from kavka.tools.admin.group_offsets import Progress
-from kavka.tools.admin.partition_offsets import TopicPartition
+from kavka.tools.admin.leaders import TopicPartition
 from kavka.tools.admin.printing import PROGRAM_FORMS, joined, print_rows, print_table
 from kavka.tools.java_text import length
 

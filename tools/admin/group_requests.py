@@ -12,7 +12,7 @@ from kavka.tools.admin.coordinators import Outcome, ask_coordinators
 from kavka.tools.admin.errors import Failed
 from kavka.tools.admin.java_errors import Refused
 from kavka.tools.admin.java_order import hash_order
-from kavka.tools.admin.partition_offsets import TopicPartition
+from kavka.tools.admin.leaders import TopicPartition
 from kavka.tools.admin.requests import ListGroupsRequest
 from kavka.wire.apis import delete_groups, list_groups, offset_commit, offset_delete, offset_fetch
 from kavka.wire.apis.list_groups import ListedGroup

@@ -14,8 +14,9 @@ from kavka.tools.admin.group_reports import print_error
 from kavka.tools.admin.group_requests import committed_offsets
 from kavka.tools.admin.java_errors import Refused
 from kavka.tools.admin.java_order import partition_order
+from kavka.tools.admin.leaders import TopicPartition
 from kavka.tools.admin.options import Given, is_whole
-from kavka.tools.admin.partition_offsets import TopicPartition, leaders_of, offsets_at
+from kavka.tools.admin.partition_offsets import leaders_of, offsets_at
 from kavka.tools.admin.times import duration_ms, time_ms
 from kavka.wire.apis import list_offsets
 from kavka.wire.errors import ErrorCode

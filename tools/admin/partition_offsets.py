@@ -10,6 +10,7 @@ from typing import Final, Protocol, TypeAlias, TypeVar
 from kavka.tools.admin.cluster_client import ClusterClient
 from kavka.tools.admin.errors import Failed
 from kavka.tools.admin.java_errors import Refused
+from kavka.tools.admin.leaders import TopicPartition
 from kavka.wire.apis import list_offsets
 from kavka.wire.apis.list_offsets import (
     ListOffsetsRequest,
@@ -26,9 +27,6 @@ COMMITTED: Final = 1
 
 NO_EPOCH: Final = -1
 TIMEOUT_MS: Final = 60_000
-
-TopicPartition = tuple[str, int]
-"""Topic and partition."""
 
 
 class Answer(Protocol):

@@ -19,6 +19,7 @@ from kavka.tools.admin.cluster_client import ClusterClient
 from kavka.tools.admin.command import Tool
 from kavka.tools.admin.errors import Failed, Misused
 from kavka.tools.admin.java_order import partition_order
+from kavka.tools.admin.leaders import TopicPartition
 from kavka.tools.admin.options import LINES, Given, Option
 from kavka.tools.admin.printing import joined
 from kavka.tools.admin.replica_comparison import OFFSET, Difference, Fetched, compare
@@ -48,8 +49,6 @@ PAUSE_S: Final = 0.5
 REFUSED_MS_MAX: Final = 30_000
 """How long a partition whose replicas are where they were may be unreadable: a replica may be new
 there, or its broker may still be starting."""
-
-TopicPartition = tuple[str, int]
 
 OPTIONS: Final = (
     LINES,

@@ -4,9 +4,10 @@ Consumers with isolation.level=read_committed get nothing that comes after them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 from kavka.tools.doctor.findings import Finding, error, ok, warning
+from kavka.tools.doctor.groups import TopicPartition
 from kavka.tools.doctor.health import named
 
 STEP: Final = "transactions"
@@ -19,8 +20,6 @@ LONG_MS: Final = 15 * 60_000
 
 ONGOING: Final = "Ongoing"
 PREPARED: Final = frozenset({"PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
-
-TopicPartition: TypeAlias = tuple[str, int]
 
 
 class Transaction(NamedTuple):

@@ -19,7 +19,8 @@ from kavka.tools.admin.group_requests import (
     listed_groups,
 )
 from kavka.tools.admin.java_errors import Refused
-from kavka.tools.admin.partition_offsets import TopicPartition, offsets_at
+from kavka.tools.admin.leaders import TopicPartition
+from kavka.tools.admin.partition_offsets import offsets_at
 from kavka.tools.mirror.failures import Declined
 from kavka.tools.mirror.look import WITHIN_S, Look, create, look, topic_ids
 from kavka.tools.mirror.topic_plan import Choice

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable, Mapping
 
 from kavka.tools.admin.epoch_ends import UNKNOWN
 from kavka.tools.admin.errors import Failed
-from kavka.tools.admin.partition_offsets import TopicPartition
+from kavka.tools.admin.leaders import TopicPartition
 from kavka.tools.mirror.clusters import Clusters
 from kavka.tools.mirror.failures import Again
 from kavka.tools.mirror.ledger import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from kavka.tools.admin.errors import Failed
-from kavka.tools.admin.partition_offsets import TopicPartition
+from kavka.tools.admin.leaders import TopicPartition
 from kavka.tools.perf.client import now_ms
 
 TRIES_MAX: Final = 5

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kavka.tools.admin.errors import Failed
-from kavka.tools.admin.partition_offsets import TopicPartition
+from kavka.tools.admin.leaders import TopicPartition
 from kavka.tools.admin.printing import plural
 from kavka.tools.mirror.ledger import Ledger
 from kavka.tools.mirror.look import Look

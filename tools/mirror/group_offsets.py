@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from kavka.tools.admin.group_requests import Committed
-from kavka.tools.admin.partition_offsets import TopicPartition
+from kavka.tools.admin.leaders import TopicPartition
 from kavka.tools.mirror.clusters import Clusters, Groups
 from kavka.tools.mirror.group_plan import commits, translated
 from kavka.tools.mirror.ledger import Entry, Ledger, Written, group_entry

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kavka.tools.admin.group_requests import Committed
-from kavka.tools.admin.partition_offsets import TopicPartition
+from kavka.tools.admin.leaders import TopicPartition
 from kavka.tools.mirror.ledger import Written
 from kavka.tools.mirror.offset_map import OffsetMap
 

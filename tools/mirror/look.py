@@ -12,7 +12,8 @@ from typing import Any, Final, NamedTuple
 from kavka.tools.admin.cluster_client import ClusterClient, check_answer
 from kavka.tools.admin.errors import Failed
 from kavka.tools.admin.java_errors import Refused
-from kavka.tools.admin.partition_offsets import COMMITTED, TopicPartition, offsets_at
+from kavka.tools.admin.leaders import TopicPartition
+from kavka.tools.admin.partition_offsets import COMMITTED, offsets_at
 from kavka.tools.admin.requests import (
     ChangedConfig,
     ChangedResource,

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Final
 
-from kavka.tools.admin.partition_offsets import TopicPartition
+from kavka.tools.admin.leaders import TopicPartition
 
 BYTES_MAX: Final = 4 * 2**20
 BYTES_MIN: Final = 2**18

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from kavka.tools.admin.errors import Failed
-from kavka.tools.admin.partition_offsets import TopicPartition
+from kavka.tools.admin.leaders import TopicPartition
 from kavka.tools.mirror.failures import TRIES_MAX, Again, Fenced, Stuck, may_last
 from kavka.tools.perf.client import error_text
 

@@ -7,7 +7,7 @@ from contextlib import closing, suppress
 from typing import Any, Final
 
 from kavka.tools.admin.errors import Failed
-from kavka.tools.admin.partition_offsets import TopicPartition
+from kavka.tools.admin.leaders import TopicPartition
 from kavka.tools.mirror.clusters import Clusters
 from kavka.tools.mirror.continuity import Continuity
 from kavka.tools.mirror.failures import Again, Fenced

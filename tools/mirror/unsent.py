@@ -8,7 +8,7 @@ from operator import methodcaller
 from typing import Any, Final
 
 from kavka.tools.admin.errors import Failed
-from kavka.tools.admin.partition_offsets import TopicPartition
+from kavka.tools.admin.leaders import TopicPartition
 from kavka.tools.mirror.pace import BYTES_MAX
 
 RECORDS_MAX: Final = 2_000

@@ -13,8 +13,8 @@ from functools import partial
 from typing import Any, Final
 
 from kavka.tools.admin.errors import Failed
+from kavka.tools.admin.leaders import TopicPartition
 from kavka.tools.admin.options import is_whole
-from kavka.tools.admin.partition_offsets import TopicPartition
 from kavka.tools.mirror.clusters import CLIENT_ID
 from kavka.tools.mirror.failures import Again
 from kavka.tools.mirror.ledger import Entry

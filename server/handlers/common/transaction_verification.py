@@ -86,25 +86,29 @@ def verify(
     now_ms = broker.clock.now_ms()
     verdicts: dict[TopicPartition, Verdict] = {}
     pending: list[_Pending] = []
-    for place, sequence in sequences.items():
+    for topic_partition, sequence in sequences.items():
         try:
-            producers = broker.replicas.leader(*place).log.producers
+            producers = broker.replicas.leader(*topic_partition).log.producers
             guard = producers.verification(
                 writer.producer_id, sequence, writer.epoch, now_ms, v2=writer.adds
             )
         except ApiError as error:
-            verdicts[place] = NotVerified(error.code)
+            verdicts[topic_partition] = NotVerified(error.code)
             continue
-        verdicts[place] = guard
+        verdicts[topic_partition] = guard
         if guard is not None:
-            pending.append(_Pending(place, producers.verifications, guard))
+            pending.append(_Pending(topic_partition, producers.verifications, guard))
     if not pending:
         return verdicts
-    places = [partition.place for partition in pending]
+    topic_partitions = [partition.topic_partition for partition in pending]
     codes: Sequence[int] | Awaitable[Sequence[int]] = _FAILED * len(pending)
     try:
         codes = broker.transactions.verify(
-            writer.transactional_id, writer.producer_id, writer.epoch, places, add=writer.adds
+            writer.transactional_id,
+            writer.producer_id,
+            writer.epoch,
+            topic_partitions,
+            add=writer.adds,
         )
     finally:  # also if that fails: the verifications must not stay pending
         if not isinstance(codes, Awaitable):
@@ -117,7 +121,7 @@ def verify(
 class _Pending(NamedTuple):
     """A partition whose verification is pending at the coordinator."""
 
-    place: TopicPartition
+    topic_partition: TopicPartition
     verifications: Verifications
     guard: Guard
 
@@ -152,13 +156,13 @@ def _add_refusals(
     pending: Sequence[_Pending],
     codes: Sequence[int],
 ) -> Verdicts:
-    for (place, *_), code in zip(pending, codes, strict=True):
+    for (topic_partition, *_), code in zip(pending, codes, strict=True):
         if code == ErrorCode.PRODUCER_FENCED:
-            verdicts[place] = NotVerified(ErrorCode.INVALID_PRODUCER_EPOCH)
+            verdicts[topic_partition] = NotVerified(ErrorCode.INVALID_PRODUCER_EPOCH)
         elif code == ErrorCode.TRANSACTION_ABORTABLE and not writer.knows_abortable:
-            verdicts[place] = NotVerified(ErrorCode.INVALID_TXN_STATE)
+            verdicts[topic_partition] = NotVerified(ErrorCode.INVALID_TXN_STATE)
         elif code:
-            verdicts[place] = NotVerified(ErrorCode(code))
+            verdicts[topic_partition] = NotVerified(ErrorCode(code))
     return verdicts
 
 
@@ -180,7 +184,7 @@ def verify_writes(
     """
     sequences: dict[TopicPartition, int] = {}
     producers: dict[tuple[int, int], None] = {}
-    for place, records in writes:
+    for topic_partition, records in writes:
         if records is None or not attributes_of_first(records) & TRANSACTIONAL:
             continue
         if len(records) < HEADER_BYTES:
@@ -188,7 +192,7 @@ def verify_writes(
         header = read_header(records)
         if header.producer_id >= 0:
             producers[header.producer_id, header.producer_epoch] = None
-            sequences[place] = header.base_sequence
+            sequences[topic_partition] = header.base_sequence
     if not producers:
         return {}
     if len(producers) > 1:
@@ -263,8 +267,10 @@ def _is_concurrent(verdicts: Verdicts) -> bool:
 def _for_producers(writer: Writer, verdicts: Verdicts) -> Verdicts:
     """The verdicts with error codes that producers expect."""
     return {
-        place: _for_producer(writer, verdict) if isinstance(verdict, NotVerified) else verdict
-        for place, verdict in verdicts.items()
+        topic_partition: _for_producer(writer, verdict)
+        if isinstance(verdict, NotVerified)
+        else verdict
+        for topic_partition, verdict in verdicts.items()
     }
 
 

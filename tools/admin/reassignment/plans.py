@@ -16,15 +16,13 @@ from typing import Any, Final, NamedTuple, TypeVar
 from kavka.tools.admin.errors import Failed
 from kavka.tools.admin.java_order import hash_order, number_order, partition_order
 from kavka.tools.admin.json_values import first_value, is_number
+from kavka.tools.admin.leaders import TopicPartition
 from kavka.tools.admin.printing import joined
 from kavka.tools.java_numbers import parse_int
 
 ANY_DIRECTORY: Final = "any"
 VERSION: Final = 1
 K = TypeVar("K", bound=Hashable)
-
-TopicPartition = tuple[str, int]
-"""Topic and partition."""
 
 Assignment = Mapping[TopicPartition, Sequence[int]]
 """The brokers of each partition, the preferred leader first."""

@@ -10,11 +10,11 @@ from typing import Any, Final, NamedTuple
 from kavka.tools.admin.cluster_client import ClusterClient
 from kavka.tools.admin.errors import Failed
 from kavka.tools.admin.java_order import hash_order, partition_order
+from kavka.tools.admin.leaders import TopicPartition
 from kavka.tools.admin.reassignment.plans import (
     Assignment,
     Directories,
     Replica,
-    TopicPartition,
     name_of,
 )
 from kavka.tools.admin.requests import (

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kavka.tools.admin.cluster_client import ClusterClient
+from kavka.tools.admin.leaders import TopicPartition
 from kavka.tools.admin.printing import joined
-from kavka.tools.admin.reassignment.plans import Directories, Plan, Replica, TopicPartition, name_of
+from kavka.tools.admin.reassignment.plans import Directories, Plan, Replica, name_of
 from kavka.tools.admin.reassignment.requests import (
     LogDirs,
     Reassignment,

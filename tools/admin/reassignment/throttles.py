@@ -13,8 +13,9 @@ from typing import Final, NamedTuple
 
 from kavka.tools.admin.cluster_client import ClusterClient
 from kavka.tools.admin.java_order import hash_order, number_order
+from kavka.tools.admin.leaders import TopicPartition
 from kavka.tools.admin.printing import joined, plural
-from kavka.tools.admin.reassignment.plans import Assignment, Plan, TopicPartition
+from kavka.tools.admin.reassignment.plans import Assignment, Plan
 from kavka.tools.admin.reassignment.requests import (
     Changes,
     Reassignment,

@@ -184,11 +184,7 @@ class Pair:
             topic_id_partition: requested.offset
             for topic_id_partition, requested in to_fetch.items()
         }
-        for topic_id_partition in [
-            topic_id_partition
-            for topic_id_partition in self.sent
-            if topic_id_partition not in to_fetch
-        ]:
+        for topic_id_partition in self.sent.keys() - to_fetch.keys():
             del self.sent[topic_id_partition]  # when it is fetched again it hears all of it again
 
     def _check_answer(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kavka.tools.admin.errors import Failed
-from kavka.tools.admin.partition_offsets import TopicPartition
+from kavka.tools.admin.leaders import TopicPartition
 from kavka.tools.mirror.continuity import Continuity
 from kavka.tools.mirror.failures import Again
 from kavka.tools.mirror.ledger import (

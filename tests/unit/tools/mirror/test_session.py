@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Message
 
 from kavka.tools.admin.errors import Failed
-from kavka.tools.admin.partition_offsets import TopicPartition
+from kavka.tools.admin.leaders import TopicPartition
 from kavka.tools.mirror import report, session
 from kavka.tools.mirror.goal import Goal
 from kavka.tools.mirror.ledger import Ledger

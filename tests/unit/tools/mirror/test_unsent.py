@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from kavka.compat_tests.raw.codec.batches import Written, build
 from kavka.tools.admin.errors import Failed
+from kavka.tools.admin.leaders import TopicPartition
 from kavka.tools.mirror.pace import BYTES_MAX
 from kavka.tools.mirror.unsent import (
     ALL_ASIDE_BYTES,
@@ -24,7 +25,6 @@ from kavka.tools.mirror.unsent import (
 )
 
 HERE, THERE = ("t", 0), ("t", 1)
-TopicPartition = tuple[str, int]
 
 
 def record(topic_partition: TopicPartition, offset: int, size: int = 1) -> Message:
