@@ -14,6 +14,7 @@ from kavka.server.broker import Broker
 from kavka.server.cluster.config_writer import ConfigWriter
 from kavka.server.cluster.entity_configs import EntityConfigs
 from kavka.server.cluster.feature_levels import Features
+from kavka.server.cluster.internal_topics import InternalTopics
 from kavka.server.cluster.logger_levels import LoggerLevels, Loggers
 from kavka.server.cluster.metadata_cache import MetadataCache
 from kavka.server.config import BrokerSettings, validate_topic_configs
@@ -64,24 +65,24 @@ def assemble(
     fs: FileSystem,
     network: Network,
 ) -> tuple[Broker, ControllerRequests, ClusterLinks | None]:
-    """The components as handlers see them, the handler of the controller's requests and, in a
-    cluster, what connects this broker with the others."""
+    """The components as handlers see them, and in a cluster the links to the other brokers."""
     metadata = MetadataCache(cluster_id)
     purgatory = Purgatory(clock, tasks)
     replicas = ReplicaManager(
         logs=logs, metadata=metadata, purgatory=purgatory, clock=clock, tasks=tasks, jobs=jobs
     )
-    requests = _requests(live, replicas, metadata, topic_configs, fs)
+    internal_topics = InternalTopics(coordination, metadata)
+    requests = _requests(live, replicas, metadata, topic_configs, internal_topics, fs)
     moves = ReplicaMoves(live, fs=fs, replicas=replicas, clock=clock, tasks=tasks, jobs=jobs)
     arenas = ArenaPool()
-    in_cluster = live.now.in_cluster
     clients = _clients(live.now, metadata, network, clock, tasks, random, arenas)
     unclean = _unclean_elections(live, topic_configs)
     controller = _controller(live, coordination, requests, clients, unclean, clock, tasks, random)
     producer_ids = ProducerIdAllocator(tasks, controller.allocate_producer_ids)
     client = _controller_client(live.now, controller, metadata, clients)
     creator: TopicCreator = client or controller
-    groups = GroupCoordinator(live, replicas, metadata, creator, topic_configs, random)
+    shared = live, replicas, metadata, internal_topics, creator
+    groups = GroupCoordinator(*shared, topic_configs, random)
     requests.on_metadata.append(groups.metadata_changed)
     telemetry = _telemetry(live.now, topic_configs, clock, tasks, jobs, random)
     broker = Broker(
@@ -94,6 +95,7 @@ def assemble(
         quotas=Unlimited(),
         coordination=coordination,
         metadata=metadata,
+        internal_topics=internal_topics,
         topic_configs=topic_configs,
         config_writer=ConfigWriter(coordination, topic_configs, tasks),
         features=features,
@@ -106,13 +108,13 @@ def assemble(
         sessions=_sessions(live.now, clock, random),
         producer_ids=producer_ids,
         groups=groups,
-        transactions=TransactionCoordinator(live, replicas, metadata, creator, producer_ids),
+        transactions=TransactionCoordinator(*shared, producer_ids),
         zookeeper_offsets=ZooKeeperOffsets(coordination),
         arenas=arenas,
         requests=RequestStats(clock.monotonic_s),
         telemetry=telemetry,
-        apis=_apis(in_cluster=in_cluster, with_telemetry=telemetry is not None),
-        control=requests if in_cluster else None,
+        apis=_apis(in_cluster=live.now.in_cluster, with_telemetry=telemetry is not None),
+        control=requests if live.now.in_cluster else None,
     )
     broker.transactions.on_markers = partial(_start_marker_writer, broker, coordination)
     links = _links(broker, requests, clients, client) if clients and client else None
@@ -201,6 +203,7 @@ def _requests(
     replicas: ReplicaManager,
     metadata: MetadataCache,
     topic_configs: EntityConfigs,
+    internal_topics: InternalTopics,
     fs: FileSystem,
 ) -> ControllerRequests:
     return ControllerRequests(
@@ -208,6 +211,7 @@ def _requests(
         replicas=replicas,
         metadata=metadata,
         topic_configs=topic_configs,
+        internal_topics=internal_topics,
         fs=fs,
         tasks=replicas.tasks,
         jobs=replicas.jobs,

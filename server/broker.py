@@ -12,6 +12,7 @@ from kavka.server.auth.authorizer import Authorizer
 from kavka.server.cluster.config_writer import ConfigWriter
 from kavka.server.cluster.entity_configs import EntityConfigs
 from kavka.server.cluster.feature_levels import Features
+from kavka.server.cluster.internal_topics import InternalTopics
 from kavka.server.cluster.logger_levels import LoggerLevels
 from kavka.server.cluster.metadata_cache import BrokerImage, MetadataCache
 from kavka.server.config import BrokerSettings
@@ -58,6 +59,7 @@ class Broker:
     quotas: Quotas
     coordination: Coordination
     metadata: MetadataCache
+    internal_topics: InternalTopics
     topic_configs: EntityConfigs
     config_writer: ConfigWriter
     features: Features

@@ -347,6 +347,7 @@ class Instance:
         self._lifecycle = BrokerLifecycle(broker, self._links, self._broker_info(), fail=self._fail)
         await self._lifecycle.register()
         if broker.first_metadata is not None:
+            await broker.internal_topics.load()
             await broker.first_metadata.begin(broker.coordination)
 
     # -- listeners ------------------------------------------------------------------------

@@ -126,8 +126,7 @@ class ActiveController:
     ) -> None:
         """`connect`: for the channels to other brokers; None for a standalone broker.
         `fast_failover`: whether brokers that refuse connections count as dead. `balance`: when
-        preferred replicas are elected automatically. `unclean`: which topics allow unclean leader
-        elections."""
+        preferred replicas are elected. `unclean`: which topics allow unclean leader elections."""
         self.store = TreeStore(coordination, term, on_moved)
         self.ready = TopicWaiters(tasks)
         """Requests that wait until a topic's partitions have leaders in this broker's metadata."""
@@ -138,6 +137,7 @@ class ActiveController:
             term.epoch,
             listener=listener,
             allows_unclean=_never if unclean is None else unclean.allowed,
+            is_standalone=connect is None,
         )
         self._unclean = unclean
         self.cluster = self._machine.cluster

@@ -265,3 +265,11 @@ Command: TypeAlias = (
     | ElectionResults
     | Warn
 )
+
+
+def summary(event: Event) -> str:
+    """A short text for an event, for the history: whole events are big."""
+    first = event[0]
+    if isinstance(first, tuple | dict):
+        return f"{type(event).__name__}: {len(first)}, {next(iter(first), None)!s:.80}"
+    return f"{type(event).__name__}: {first!s:.80}"

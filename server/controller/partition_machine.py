@@ -54,8 +54,10 @@ from kavka.server.controller.events import (
     UpdateMetadataResponseReceived,
     Warn,
     WriteStates,
+    summary,
 )
 from kavka.server.controller.state import (
+    NOT_STORED,
     Assignment,
     ClusterState,
     Partition,
@@ -86,18 +88,21 @@ class PartitionMachine:
         *,
         listener: str,
         allows_unclean: Callable[[str], bool] = lambda topic: False,
+        is_standalone: bool = False,
     ) -> None:
-        """`allows_unclean`: whether unclean leader elections are enabled for a topic."""
+        """`allows_unclean`: whether unclean leader elections are enabled for a topic.
+        `is_standalone`: whether no client is served before all partitions have leaders."""
         self.cluster = ClusterState(controller_id, epoch)
         self.history: deque[str] = deque(maxlen=HISTORY_EVENTS_MAX)
         """Summaries of the last events, for the log of an error."""
         self._allows_unclean = allows_unclean
         self._listener = listener
         """Name of the inter-broker listener."""
+        self._is_standalone = is_standalone
 
     def handle(self, event: Event) -> list[Command]:
         """The commands that `event` leads to, in order."""
-        self.history.append(_summary(event))
+        self.history.append(summary(event))
         return list(self._handle(event))
 
     def _handle(self, event: Event) -> Iterator[Command]:
@@ -187,7 +192,7 @@ class PartitionMachine:
                 if not {*event.started, *event.dead}.isdisjoint(partition.replicas):
                     touched.append(tp)
         yield from _write(writes)
-        yield from self._send_requests(same, started)
+        yield from self._send_requests(same, started, pending=writes)
         if touched:  # the offline replicas in the metadata have changed
             for broker_id in live:
                 if broker_id not in started:
@@ -242,6 +247,7 @@ class PartitionMachine:
     def _partitions_found(self, event: PartitionsFound) -> Iterator[Command]:
         writes: list[StateWrite] = []
         known: list[TopicPartition] = []
+        pending: list[StateWrite] = []
         decided: list[TopicPartition] = []
         new: dict[TopicPartition, tuple[int, ...]] = {}
         for found in event.partitions:
@@ -264,12 +270,13 @@ class PartitionMachine:
                 decided.append(found.tp)
             elif write := self._decide(found.tp, partition):
                 writes.append(write)
+                pending += [write] if is_new and not self._is_standalone else []
             elif partition.state is not None:
                 known.append(found.tp)
             else:
                 yield Warn(f"{found.tp}: none of its replicas {partition.replicas} is alive")
         yield from _write(writes)
-        yield from self._send_requests(known, list(self.cluster.brokers))
+        yield from self._send_requests(known, list(self.cluster.brokers), pending=pending)
         yield from self._announce(decided, new)
 
     def _states_written(self, event: StatesWritten) -> Iterator[Command]:
@@ -534,17 +541,19 @@ class PartitionMachine:
         partitions: Sequence[TopicPartition],
         brokers: Sequence[int],
         *,
+        pending: Sequence[StateWrite] = (),
         new: Mapping[TopicPartition, Collection[int]] = NONE_NEW,
     ) -> Iterator[Command]:
-        """LeaderAndIsr to those of `brokers` with a replica, then UpdateMetadata to all."""
-        if not partitions:
-            return
+        """LeaderAndIsr to those of `brokers` with a replica, then UpdateMetadata to all. That has
+        the states, too, that writes are going to replace: a broker that has just started would
+        otherwise take a topic for one with fewer partitions."""
         for broker_id in brokers:
             replicas = [tp for tp in partitions if self._may_have(broker_id, tp)]
             if replicas:
                 yield self._send_leader_and_isr(broker_id, replicas, new)
-        for broker_id in brokers:
-            yield self._send_metadata(broker_id, partitions)
+        described = [*partitions, *(write.tp for write in pending if write.version != NOT_STORED)]
+        for broker_id in brokers if described else ():
+            yield self._send_metadata(broker_id, described)
 
     def _send_leader_and_isr(
         self,
@@ -572,14 +581,6 @@ class PartitionMachine:
     def _find(self, tp: TopicPartition) -> tuple[Topic | None, Partition | None]:
         topic = self.cluster.topics.get(tp.topic)
         return topic, None if topic is None else topic.partitions.get(tp.partition)
-
-
-def _summary(event: Event) -> str:
-    """A short text for an event, for the history: whole events are big."""
-    first = event[0]
-    if isinstance(first, tuple | dict):
-        return f"{type(event).__name__}: {len(first)}, {next(iter(first), None)!s:.80}"
-    return f"{type(event).__name__}: {first!s:.80}"
 
 
 def _set_state(partition: Partition, stored: StoredState) -> None:

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 
+from kavka.server.cluster.internal_topics import InternalTopics
 from kavka.server.cluster.metadata_cache import BrokerImage, MetadataCache
 from kavka.server.config.live import LiveSettings
 from kavka.server.config.standalone_broker import not_replicated
@@ -77,11 +78,13 @@ class Coordinator(ABC, Generic[M]):
         live: LiveSettings,
         replicas: ReplicaManager,
         metadata: MetadataCache,
+        internal_topics: InternalTopics,
         creator: TopicCreator,
     ) -> None:
         self._live: Final = live
         self._replicas: Final = replicas
         self._metadata: Final = metadata
+        self._internal_topics: Final = internal_topics
         self._creator: Final = creator
         self._resources: RunnerResources | None = None
         self._runners: dict[int, JournalRunner[M]] = {}
@@ -115,8 +118,8 @@ class Coordinator(ABC, Generic[M]):
     @property
     def partition_count(self) -> int:
         """The number of partitions of the topic, also before it is created."""
-        topic = self._metadata.image.topics.get(self.topic)
-        return len(topic.partitions) if topic else self._new_topic().num_partitions
+        count = self._internal_topics.partition_count(self.topic)
+        return count or self._new_topic().num_partitions
 
     def partition_of(self, name: str) -> int:
         """The partition that a name belongs to."""

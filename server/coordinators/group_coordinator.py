@@ -13,6 +13,7 @@ from kavka.groupcoord.counts import Counts
 from kavka.seams import Random
 from kavka.server.cluster.control_messages import LEADER_DURING_DELETE, UpdateMetadata
 from kavka.server.cluster.entity_configs import EntityConfigs
+from kavka.server.cluster.internal_topics import InternalTopics
 from kavka.server.cluster.metadata_cache import GROUP_TOPIC, MetadataCache
 from kavka.server.config.live import LiveSettings
 from kavka.server.config.offset_topic_rows import REPLICATION_FACTOR
@@ -72,11 +73,12 @@ class GroupCoordinator(Coordinator["GroupShard"]):
         live: LiveSettings,
         replicas: ReplicaManager,
         metadata: MetadataCache,
+        internal_topics: InternalTopics,
         creator: TopicCreator,
         configs: EntityConfigs,
         random: Random,
     ) -> None:
-        super().__init__(live, replicas, metadata, creator)
+        super().__init__(live, replicas, metadata, internal_topics, creator)
         self._configs = configs
         self._random = random
         self._topics = KnownTopics(metadata)

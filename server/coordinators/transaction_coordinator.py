@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Hashable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from kavka.server.cluster.internal_topics import InternalTopics
 from kavka.server.cluster.metadata_cache import TRANSACTION_TOPIC, MetadataCache
 from kavka.server.config.live import LiveSettings
 from kavka.server.config.transaction_rows import REPLICATION_FACTOR
@@ -80,10 +81,11 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         live: LiveSettings,
         replicas: ReplicaManager,
         metadata: MetadataCache,
+        internal_topics: InternalTopics,
         creator: TopicCreator,
         producer_ids: ProducerIdAllocator,
     ) -> None:
-        super().__init__(live, replicas, metadata, creator)
+        super().__init__(live, replicas, metadata, internal_topics, creator)
         self._producer_ids = producer_ids
         self.on_markers: Callable[[WriteMarkers, int], object] = _discard
         """Writes the markers of a transaction, with its coordinator epoch, and then calls

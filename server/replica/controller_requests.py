@@ -28,6 +28,7 @@ from kavka.server.cluster.control_messages import (
     UpdateMetadata,
 )
 from kavka.server.cluster.entity_configs import EntityConfigs
+from kavka.server.cluster.internal_topics import InternalTopics
 from kavka.server.cluster.metadata_cache import MetadataCache
 from kavka.server.config import BrokerSettings, log_settings
 from kavka.server.config.live import LiveSettings
@@ -67,6 +68,7 @@ class ControllerRequests:
         replicas: ReplicaManager,
         metadata: MetadataCache,
         topic_configs: EntityConfigs,
+        internal_topics: InternalTopics,
         fs: FileSystem,
         tasks: Tasks,
         jobs: Jobs,
@@ -75,6 +77,7 @@ class ControllerRequests:
         self._replicas = replicas
         self._metadata = metadata
         self._topic_configs = topic_configs
+        self._internal_topics = internal_topics
         self._fs = fs
         self._tasks = tasks
         self._jobs = jobs
@@ -160,7 +163,9 @@ class ControllerRequests:
         if self._is_stale(request.controller_epoch):
             return LeaderAndIsrResponse(ErrorCode.STALE_CONTROLLER_EPOCH, {})
         try:
-            await self._topic_configs.refresh(topic.topic_name for topic in request.topic_states)
+            names = [topic.topic_name for topic in request.topic_states]
+            await self._topic_configs.refresh(names)
+            await self._internal_topics.before_leading(names)
         except SESSION_ENDED:  # all of it is sent again once this broker has registered anew
             return LeaderAndIsrResponse(ErrorCode.STALE_BROKER_EPOCH, {})
         errors: dict[TopicPartition, ErrorCode] = {}

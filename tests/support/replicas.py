@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from kavka.compat_tests.raw.codec.batches import build
@@ -21,7 +21,7 @@ from kavka.server.cluster.control_messages import (
     UpdateMetadataPartitionState,
     UpdateMetadataTopicState,
 )
-from kavka.server.cluster.metadata_cache import MetadataCache
+from kavka.server.cluster.metadata_cache import INTERNAL_TOPICS, MetadataCache
 from kavka.server.config import BrokerSettings
 from kavka.server.config.live import LiveSettings
 from kavka.server.replica.controller_requests import ControllerRequests
@@ -67,6 +67,13 @@ class Overrides:
             listener(TOPIC_CONFIGS, name)
 
 
+class NoInternalTopics:
+    """`InternalTopics` where this broker leads none of them."""
+
+    async def before_leading(self, topics: Collection[str]) -> None:
+        assert not INTERNAL_TOPICS.intersection(topics)
+
+
 class Hosting:
     """Broker 1 without clients and without a controller."""
 
@@ -99,11 +106,13 @@ class Hosting:
             jobs=self.jobs,
         )
         overrides: Any = self.overrides
+        internal_topics: Any = NoInternalTopics()
         self.port = ControllerRequests(
             live=self.live,
             replicas=self.manager,
             metadata=self.metadata,
             topic_configs=overrides,
+            internal_topics=internal_topics,
             fs=self.fs,
             tasks=self.tasks,
             jobs=self.jobs,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -181,6 +182,22 @@ async def test_a_change_in_the_same_leader_epoch_reloads_nothing(
     for replica in broker.replicas():
         replica.role_changed()
     assert kind.of(broker).runners == before
+    assert kind.read(broker) == 5
+
+
+@KINDS
+@scenario()
+async def test_a_name_belongs_to_its_partition_though_the_metadata_lack_others(
+    broker: MemoryBroker, kind: Kind
+) -> None:
+    """What is written to another partition would be lost."""
+    await make(broker, kind)
+    kind.write(broker)
+    metadata = broker.parts.metadata
+    whole = metadata.image.topics[kind.topic]
+    some = replace(whole, partitions=whole.partitions[7:8])
+    metadata.image = replace(metadata.image, topics={**metadata.image.topics, kind.topic: some})
+    assert kind.of(broker).partition_count == 50
     assert kind.read(broker) == 5
 
 

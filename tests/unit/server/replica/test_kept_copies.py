@@ -100,6 +100,7 @@ async def test_a_copy_of_a_replica_that_was_stopped_is_whole_after_a_stop(
         replicas=parts.replicas,
         metadata=parts.metadata,
         topic_configs=parts.topic_configs,
+        internal_topics=parts.internal_topics,
         fs=broker.fs,
         tasks=parts.tasks,
         jobs=broker.jobs,
