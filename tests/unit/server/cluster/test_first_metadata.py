@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import Iterable
 
 import pytest
 
 from kavka.server.cluster.control_messages import (
+    LEADER_DURING_DELETE,
     UpdateMetadata,
     UpdateMetadataBroker,
     UpdateMetadataPartitionState,
@@ -31,17 +33,24 @@ class Started:
         self.metadata = MetadataCache("cluster")
         self.first = FirstMetadata(self.metadata, self.tasks)
 
-    async def begin(self, *topics: str) -> None:
+    async def begin(self, *topics: str, partitions: int = 0) -> None:
         session = await open_on(new_fs(), clock=self.clock)
         await session.create(paths.TOPICS.rpartition("/")[0], b"")
         await session.create(paths.TOPICS, b"")
         for topic in topics:
             await session.create(paths.topic(topic), b"")
+            if partitions:
+                await session.create(paths.partitions(topic), b"")
+            for index in range(partitions):
+                await session.create(paths.partition(topic, index), b"")
         await self.first.begin(session)
 
-    def update(self, *topics: str) -> None:
-        state = UpdateMetadataPartitionState(0, 1, 1, 0, (1,), 0, (1,), ())
-        states = (UpdateMetadataTopicState(name, uuid.UUID(int=7), (state,)) for name in topics)
+    def update(self, *topics: str, partitions: Iterable[int] = (0,), leader: int = 1) -> None:
+        described = tuple(
+            UpdateMetadataPartitionState(index, 1, leader, 0, (1,), 0, (1,), ())
+            for index in partitions
+        )
+        states = (UpdateMetadataTopicState(name, uuid.UUID(int=7), described) for name in topics)
         update = UpdateMetadata(1, 1, 1, tuple(states), BROKERS)
         self.metadata.apply(update)
         self.first.updated(update)
@@ -59,6 +68,26 @@ async def test_it_waits_until_every_topic_is_described() -> None:
     await waiting
     assert started.first.is_complete
     assert started.tasks.pending_timers == 0
+
+
+async def test_it_waits_for_all_partitions_of_a_topic() -> None:
+    started = Started()
+    await started.begin("big", partitions=300)
+    started.update("big", partitions=(7,))  # a change, before it is described
+    started.update("big", partitions=range(128))
+    started.update("big", partitions=range(128, 256))
+    assert not started.first.is_complete
+    started.update("big", partitions=range(256, 300))
+    assert started.first.is_complete
+
+
+async def test_it_does_not_wait_for_a_topic_that_is_being_deleted() -> None:
+    started = Started()
+    await started.begin("a", "b", partitions=2)
+    started.update("a", partitions=range(2))
+    assert not started.first.is_complete
+    started.update("b", partitions=(0,), leader=LEADER_DURING_DELETE)
+    assert started.first.is_complete
 
 
 async def test_a_cluster_without_topics() -> None:
