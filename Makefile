@@ -51,7 +51,7 @@ FOR_TEST := $(VENV)/.installed-test
 # Those wait much, so there are twice as many workers as cores.
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
-.PHONY: compat compat-beside compat-oracle compat-secured compat-recording help run test whole pythons another-python lint unit format crash groups transactions mirror cluster cluster-faults rolling commits moves foreign misbehaviour faults fuzz simulate spark spark-soak compact bench bench-cluster dist pages clean java clients compat-clients kerberos clients-page
+.PHONY: compat compat-beside compat-oracle compat-secured compat-recording help run test whole pythons another-python fresh-seeds lint unit format crash groups transactions mirror cluster cluster-faults rolling commits moves foreign misbehaviour faults fuzz simulate spark spark-soak compact bench bench-cluster dist pages clean java clients compat-clients kerberos clients-page
 .PHONY: lint-style lint-format lint-types lint-imports lint-seams
 
 help: ## list the targets
@@ -62,7 +62,7 @@ run: $(FOR_RUN) ## start a broker on 127.0.0.1:9092 (PORT=) with its data in ./d
 	@exec $(BIN)/kavka start --override "listeners=PLAINTEXT://127.0.0.1:$(PORT)" \
 		--override "log.dirs=$(DATA)"
 
-test: lint java clients kerberos archives tests ## all that CI runs (as root it installs Java, Maven, Node.js, Go, Kerberos)
+test: lint java clients kerberos archives tests ## lints and tests (as root it installs Java, Maven, Node.js, Go, Kerberos)
 
 pythons: $(FOR_TEST) java clients ## the unit tests and a round trip on the other Pythons that are here
 	@.ci/pythons $(BIN)/python $(WORKERS)
@@ -167,6 +167,11 @@ faults: $(FOR_TEST) java ## break disk and files in every way: 4000 histories (F
 		tests/unit/log/test_damage.py tests/unit/log/test_index_damage.py
 	@$(STEP) "places without a descriptor" env SHORTAGE_EVERY=1 $(BIN)/pytest --timeout 1800 \
 		tests/unit/server/test_shortage.py
+
+fresh-seeds: $(FOR_TEST) ## simulate 200 seeds of brokers, and as many of clusters, that belong to the commit
+	@$(STEP) "fresh seeds" env PYTHONPATH=src:tests $(BIN)/python -m sim --seeds 200 --fresh
+	@$(STEP) "fresh seeds of clusters" env PYTHONPATH=src:tests $(BIN)/python -m sim --cluster \
+		--seeds 200 --fresh
 
 simulate: $(FOR_TEST) ## simulate brokers and clusters under faults: 10,000 seeds (SEEDS=, CLUSTER_SEEDS=, FIRST_SEED=)
 	@env PYTHONPATH=src:tests $(BIN)/python -m sim --seeds $(SEEDS) --first $(FIRST_SEED) \

@@ -95,9 +95,9 @@ def own_log() -> Iterator[None]:
 def _log_levels() -> dict[str, int]:
     """Those that are set: of the root, and of loggers of Kavka's."""
     found = {"root": logging.root.level}
-    for name, one in logging.root.manager.loggerDict.items():
-        if name.startswith("kavka") and isinstance(one, logging.Logger) and one.level:
-            found[name] = one.level
+    for name, logger in logging.root.manager.loggerDict.items():
+        if name.startswith("kavka") and isinstance(logger, logging.Logger) and logger.level:
+            found[name] = logger.level
     return found
 
 

@@ -1,6 +1,7 @@
 """`python -m sim`: simulate many seeds on all cores, or one seed to see what happened.
 
 python -m sim --seeds 10000            # with progress; failing seeds go into --failures
+python -m sim --seeds 200 --fresh      # those that belong to this commit
 python -m sim --seeds 200 --same       # whether each has the same trace in two processes
 python -m sim --seed 17                # one: its plan, its trace, what is violated
 python -m sim --seed 17 --shrink       # the smallest plan that still shows it
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -21,7 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sim.cluster_planted import CLUSTER_BUGS
-from sim.digests import digests
+from sim.digests import TESTS, digests
 from sim.planted import BUGS, caught_by
 from sim.run import Outcome, run, shrink
 
@@ -29,6 +31,14 @@ TRACE_LINES = 200
 SHRINKING_RUNS = 100
 PROGRESS_S = 5.0
 BATCH = 10
+
+
+def fresh_seed() -> int:
+    """The first of the seeds that belong to this commit, so that each commit tries others."""
+    head = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=TESTS, capture_output=True, text=True, check=False
+    )
+    return int(head.stdout[:8] or "0", 16)
 
 
 class Result(NamedTuple):
@@ -144,6 +154,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="sim")
     parser.add_argument("--seeds", type=int, default=100, help="how many")
     parser.add_argument("--first", type=int, default=1, help="the first of them")
+    parser.add_argument("--fresh", action="store_true", help="from a first that the commit gives")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--failures", type=Path, help="a file that failing seeds are added to")
     parser.add_argument("--digests", action="store_true", help="print only the traces' digests")
@@ -153,7 +164,8 @@ def main() -> int:
     parser.add_argument("--cluster", action="store_true", help="seeds of clusters")
     parser.add_argument("--planted", action="store_true", help="look for all planted bugs")
     given = parser.parse_args()
-    seeds = range(given.first, given.first + given.seeds)
+    first = fresh_seed() if given.fresh else given.first
+    seeds = range(first, first + given.seeds)
     if given.seed is not None:
         return show_seed(given.seed, smallest=given.shrink, cluster=given.cluster)
     if given.planted:
