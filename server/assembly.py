@@ -176,6 +176,7 @@ def _links(
 
     broker.first_metadata = FirstMetadata(broker.metadata, broker.tasks)
     requests.on_metadata.append(broker.first_metadata.updated)
+    broker.groups.load_once_described(broker.first_metadata)
     quotas = broker.replication_quotas = ReplicationQuotas(broker.live, broker.clock)
     broker.transactions.peers = TransactionPeers(
         broker.settings.broker_id,

@@ -224,9 +224,14 @@ class Coordinator(ABC, Generic[M]):
             self._failure_level, self._failure_logged_s = level, now_s
             logger.log(level, "%s", self._problem)
 
+    @property
+    def _may_load(self) -> bool:
+        """Whether partitions may be loaded; until then they are deferred."""
+        return not self._importing
+
     async def _load_deferred(self) -> None:
         """Load the partitions that this broker became the leader of in the meantime."""
-        while self._deferred:
+        while self._deferred and self._may_load:
             for index in list(self._deferred)[:LOADS_PER_STEP]:
                 self._role_changed(self._deferred.pop(index))
             await self._replicas.tasks.sleep(0)
@@ -259,7 +264,7 @@ class Coordinator(ABC, Generic[M]):
             self._start_runner(replica)
 
     def _start_runner(self, replica: Replica) -> None:
-        if self._importing:
+        if not self._may_load:
             self._deferred[replica.log.partition] = replica
             return
         # imported when first needed: see `kavka.server.runtime.lazy_imports`

@@ -26,6 +26,7 @@ from kavka.wire.compression import Codec
 
 if TYPE_CHECKING:
     from kavka.groupcoord.shard import GroupShard
+    from kavka.server.cluster.first_metadata import FirstMetadata
     from kavka.server.coordinators.journal_runner import JournalRunner, RunnerResources
 
     Runner = JournalRunner[GroupShard]
@@ -86,6 +87,7 @@ class GroupCoordinator(Coordinator["GroupShard"]):
         """Topics (name, id) that were deleted while the groups of a partition were being loaded."""
         self.counts: Final = Counts()
         """Counts of events of groups, for the metrics."""
+        self._first_metadata: FirstMetadata | None = None
 
     @property
     def has_consumer_protocol(self) -> bool:
@@ -94,6 +96,22 @@ class GroupCoordinator(Coordinator["GroupShard"]):
         return settings.group_version > 0 and _CONSUMER in (
             settings.group_coordinator_rebalance_protocols
         )
+
+    def load_once_described(self, first_metadata: FirstMetadata) -> None:
+        """Load groups only when the controller has described the cluster to this broker: they would
+        be assigned fewer partitions than a topic has."""
+        self._first_metadata = first_metadata
+        loading = self._load_once_described(first_metadata)
+        self._replicas.tasks.spawn(loading, name="load of the groups")
+
+    async def _load_once_described(self, first_metadata: FirstMetadata) -> None:
+        await first_metadata.wait()
+        await self._load_deferred()
+
+    @property
+    def _may_load(self) -> bool:
+        first_metadata = self._first_metadata
+        return super()._may_load and (first_metadata is None or first_metadata.is_complete)
 
     def _new_topic(self) -> NewTopic:
         settings = self._live.now
