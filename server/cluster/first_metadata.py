@@ -15,7 +15,11 @@ from itertools import islice
 from typing import Final
 
 from kavka.seams import Tasks, Timer
-from kavka.server.cluster.control_messages import UpdateMetadata
+from kavka.server.cluster.control_messages import (
+    LEADER_DURING_DELETE,
+    UpdateMetadata,
+    UpdateMetadataTopicState,
+)
 from kavka.server.cluster.metadata_cache import MetadataCache
 from kavka.zktree import paths
 from kavka.zktree.api import Coordination, NoNode
@@ -70,7 +74,7 @@ class FirstMetadata:
         topics = self._metadata.image.topics
         for state in update.topic_states:
             topic, partitions = topics.get(state.topic_name), self._missing.get(state.topic_name, 0)
-            if topic is None or len(topic.partitions) >= partitions:
+            if _is_deletion(state) or (topic and len(topic.partitions) >= partitions):
                 self._missing.pop(state.topic_name, None)
         if not self._missing and self._metadata.image.brokers:
             self.end()
@@ -90,3 +94,7 @@ class FirstMetadata:
             GIVE_UP_S,
         )
         self.end()
+
+
+def _is_deletion(state: UpdateMetadataTopicState) -> bool:
+    return any(partition.leader == LEADER_DURING_DELETE for partition in state.partition_states)

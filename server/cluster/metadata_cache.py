@@ -2,13 +2,18 @@
 
 Only the controller's UpdateMetadata changes it, by replacing the image. A reader that takes
 `cache.image` once sees one consistent state.
+
+The controller describes a big topic in parts, the highest partitions first. A producer that knew
+some of them would choose other partitions for its keys, for as long as it keeps metadata. So a new
+topic is in the image once partition 0 is known, and one that grows keeps its partitions until all
+of the others are known.
 """
 
 from __future__ import annotations
 
 import uuid
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Final
@@ -95,6 +100,8 @@ class MetadataCache:
 
     def __init__(self, cluster_id: str) -> None:
         self.image = MetadataImage(cluster_id)
+        self._partial: dict[str, TopicImage] = {}
+        """What is known of topics that are not in the image, or with fewer partitions."""
 
     def apply(self, update: UpdateMetadata) -> list[TopicPartition]:
         """Apply an update. Returns the partitions that are being deleted."""
@@ -102,21 +109,26 @@ class MetadataCache:
         names_by_id = dict(self.image.names_by_id)
         deleted: list[TopicPartition] = []
         for state in update.topic_states:
-            before = topics.get(state.topic_name)
+            name = state.topic_name
+            before = topics.get(name)
             if before is not None:
                 names_by_id.pop(before.topic_id, None)
-            topic = _topic(before, state)
-            if not topic.partitions:
-                topics.pop(topic.name, None)
-            else:
-                topics[topic.name] = topic
-                if topic.topic_id != NO_TOPIC_ID:
-                    names_by_id[topic.topic_id] = topic.name
-            deleted.extend(
-                TopicPartition(state.topic_name, partition.partition_index)
+            gone = [
+                TopicPartition(name, partition.partition_index)
                 for partition in state.partition_states
                 if partition.leader == LEADER_DURING_DELETE
-            )
+            ]
+            deleted += gone
+            known = _topic(self._partial.pop(name, before), state)
+            topic = None if gone else _presentable(before, known)
+            if known.partitions and topic is not known:
+                self._partial[name] = known
+            if topic is None:
+                topics.pop(name, None)
+            else:
+                topics[name] = topic
+                if topic.topic_id != NO_TOPIC_ID:
+                    names_by_id[topic.topic_id] = name
         self.image = replace(
             self.image,
             controller_id=update.controller_id,
@@ -128,16 +140,12 @@ class MetadataCache:
 
 
 def _topic(before: TopicImage | None, state: UpdateMetadataTopicState) -> TopicImage:
-    """A topic's image, with the partitions in `state` added or replaced."""
+    """What is known of a topic, with the partitions in `state` added or replaced."""
     known: tuple[PartitionImage, ...] = ()
     if before is not None and before.topic_id == state.topic_id:
         known = before.partitions  # else it was deleted and created again
-    has_gaps = bool(known) and known[-1].partition != len(known) - 1
-    if not has_gaps and all(
-        partition.partition_index == index and partition.leader != LEADER_DURING_DELETE
-        for index, partition in enumerate(state.partition_states, start=len(known))
-    ):  # the next part of a big topic
-        known += tuple(map(_partition, state.partition_states))
+    if known and _is_part_below(state.partition_states, known[0].partition):
+        known = (*map(_partition, state.partition_states), *known)
         return TopicImage(state.topic_name, state.topic_id, known)
     partitions = {image.partition: image for image in known}
     for partition in state.partition_states:
@@ -147,6 +155,24 @@ def _topic(before: TopicImage | None, state: UpdateMetadataTopicState) -> TopicI
             partitions[partition.partition_index] = _partition(partition)
     in_order = tuple(partitions[index] for index in sorted(partitions))
     return TopicImage(state.topic_name, state.topic_id, in_order)
+
+
+def _is_part_below(states: Sequence[UpdateMetadataPartitionState], index: int) -> bool:
+    """Whether these are the partitions just below one, in order: the next part of a big topic."""
+    return all(
+        state.partition_index == expected and state.leader != LEADER_DURING_DELETE
+        for expected, state in enumerate(states, start=index - len(states))
+    )
+
+
+def _presentable(before: TopicImage | None, known: TopicImage) -> TopicImage | None:
+    """What of a topic may be in the image; `before` is there now. See this module's docstring."""
+    partitions = known.partitions
+    if before is None or before.topic_id != known.topic_id:
+        return known if partitions and partitions[0].partition == 0 else None
+    if partitions[-1].partition == len(partitions) - 1:
+        return known
+    return replace(known, partitions=partitions[: len(before.partitions)])
 
 
 def _partition(state: UpdateMetadataPartitionState) -> PartitionImage:

@@ -57,7 +57,6 @@ from kavka.server.controller.events import (
     summary,
 )
 from kavka.server.controller.state import (
-    NOT_STORED,
     Assignment,
     ClusterState,
     Partition,
@@ -172,6 +171,7 @@ class PartitionMachine:
         started = [broker_id for broker_id in event.started if broker_id in live]
         writes: list[StateWrite] = []
         same: list[TopicPartition] = []
+        described: list[TopicPartition] = []
         touched: list[TopicPartition] = []
         deleting: list[TopicPartition] = []
         for tp in event.partitions:
@@ -185,14 +185,16 @@ class PartitionMachine:
                 deleting.append(tp)
                 if not partition.is_deleted and not topic.removing:
                     topic.undeleted[tp.partition] = None
-            elif write := self._decide(tp, partition):
+                continue
+            described.append(tp)
+            if write := self._decide(tp, partition):
                 writes.append(write)
             elif partition.state is not None:
                 same.append(tp)
                 if not {*event.started, *event.dead}.isdisjoint(partition.replicas):
                     touched.append(tp)
         yield from _write(writes)
-        yield from self._send_requests(same, started, pending=writes)
+        yield from self._send_requests(same, started, described=described)
         if touched:  # the offline replicas in the metadata have changed
             for broker_id in live:
                 if broker_id not in started:
@@ -247,7 +249,7 @@ class PartitionMachine:
     def _partitions_found(self, event: PartitionsFound) -> Iterator[Command]:
         writes: list[StateWrite] = []
         known: list[TopicPartition] = []
-        pending: list[StateWrite] = []
+        described: list[TopicPartition] = []
         decided: list[TopicPartition] = []
         new: dict[TopicPartition, tuple[int, ...]] = {}
         for found in event.partitions:
@@ -270,13 +272,16 @@ class PartitionMachine:
                 decided.append(found.tp)
             elif write := self._decide(found.tp, partition):
                 writes.append(write)
-                pending += [write] if is_new and not self._is_standalone else []
+                if is_new and partition.state is not None and not self._is_standalone:
+                    described.append(found.tp)
             elif partition.state is not None:
                 known.append(found.tp)
+                described.append(found.tp)
             else:
+                described.append(found.tp)
                 yield Warn(f"{found.tp}: none of its replicas {partition.replicas} is alive")
         yield from _write(writes)
-        yield from self._send_requests(known, list(self.cluster.brokers), pending=pending)
+        yield from self._send_requests(known, list(self.cluster.brokers), described=described)
         yield from self._announce(decided, new)
 
     def _states_written(self, event: StatesWritten) -> Iterator[Command]:
@@ -491,18 +496,11 @@ class PartitionMachine:
         self, partitions: Iterable[TopicPartition], brokers: Sequence[int]
     ) -> Iterator[Command]:
         """Remove partitions of topics being deleted from brokers' metadata; stop the replicas."""
-        here: list[TopicPartition] = []
-        led: list[TopicPartition] = []
-        for tp in partitions:
-            _, partition = self._find(tp)
-            if partition is not None:
-                here.append(tp)
-                if partition.state is not None:
-                    led.append(tp)
+        here = [tp for tp in partitions if self.cluster.partition(tp) is not None]
         if not here:
             return
         for broker_id in brokers:
-            yield self._send_metadata(broker_id, led)
+            yield self._send_metadata(broker_id, here)
         for broker_id in brokers:
             replicas = [tp for tp in here if self._has_replica(broker_id, tp)]
             if replicas:
@@ -541,17 +539,17 @@ class PartitionMachine:
         partitions: Sequence[TopicPartition],
         brokers: Sequence[int],
         *,
-        pending: Sequence[StateWrite] = (),
+        described: Sequence[TopicPartition] | None = None,
         new: Mapping[TopicPartition, Collection[int]] = NONE_NEW,
     ) -> Iterator[Command]:
-        """LeaderAndIsr to those of `brokers` with a replica, then UpdateMetadata to all. That has
-        the states, too, that writes are going to replace: a broker that has just started would
-        otherwise take a topic for one with fewer partitions."""
+        """LeaderAndIsr to those of `brokers` with a replica, then UpdateMetadata to all, which may
+        describe more: partitions whose states are going to be replaced, or that have none yet.
+        Otherwise brokers would take a topic for one with fewer partitions."""
         for broker_id in brokers:
             replicas = [tp for tp in partitions if self._may_have(broker_id, tp)]
             if replicas:
                 yield self._send_leader_and_isr(broker_id, replicas, new)
-        described = [*partitions, *(write.tp for write in pending if write.version != NOT_STORED)]
+        described = partitions if described is None else described
         for broker_id in brokers if described else ():
             yield self._send_metadata(broker_id, described)
 

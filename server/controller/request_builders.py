@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Container, Iterable, Mapping
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from kavka.server.cluster.control_messages import (
     EPOCH_DURING_DELETE,
     LEADER_DURING_DELETE,
+    NO_LEADER,
     LeaderAndIsr,
     LeaderAndIsrLiveLeader,
     LeaderAndIsrPartitionState,
@@ -24,6 +25,10 @@ from kavka.server.cluster.control_messages import (
     UpdateMetadataTopicState,
 )
 from kavka.server.controller.state import ClusterState, Topic
+from kavka.zktree.paths import StoredPartitionState
+
+_NO_STATE: Final = StoredPartitionState(NO_LEADER, leader_epoch=-1, isr=(), controller_epoch=-1)
+"""Of a partition none of whose replicas has been alive yet."""
 
 P = TypeVar("P")
 T = TypeVar("T")
@@ -86,12 +91,12 @@ def _live_leaders(
 def update_metadata(
     cluster: ClusterState, broker_id: int, partitions: Iterable[TopicPartition]
 ) -> UpdateMetadata:
-    """An UpdateMetadata for partitions that have a state; it removes those of deleted topics."""
+    """An UpdateMetadata; it removes partitions of topics being deleted, and those that have no
+    state yet have no leader."""
 
     def partition_state(topic: Topic, index: int) -> UpdateMetadataPartitionState:
         partition = topic.partitions[index]
-        state, replicas = partition.state, partition.known_assignment.replicas
-        assert state is not None
+        state, replicas = partition.state or _NO_STATE, partition.known_assignment.replicas
         return UpdateMetadataPartitionState(
             partition_index=index,
             controller_epoch=state.controller_epoch,

@@ -229,15 +229,20 @@ class TreeStore:
     async def partitions(
         self, assignments: Mapping[str, TopicAssignment]
     ) -> AsyncIterator[PartitionsFound]:
-        """The partitions of topics with their states, chunk by chunk."""
+        """The partitions of topics with their states, chunk by chunk: of a topic that is too big
+        for one, the highest first, as `MetadataCache` needs it."""
         waiting: list[FoundPartition] = []
         for name, assignment in assignments.items():
-            for index in assignment.replicas:
-                waiting.append(
+            rest = sorted(assignment.replicas)
+            while rest:
+                start = max(len(rest) + len(waiting) - CHUNK_PARTITIONS, 0)
+                waiting += (
                     FoundPartition(
                         TopicPartition(name, index), assignment_of(assignment, index), None
                     )
+                    for index in rest[start:]
                 )
+                del rest[start:]
                 if len(waiting) == CHUNK_PARTITIONS:
                     yield await self._with_states(waiting)
                     waiting = []

@@ -89,12 +89,53 @@ def test_updates_add_up() -> None:
     assert first.topics["a"].partitions == (image(0), image(1)), "an image does not change"
 
 
-def test_a_big_topic_comes_in_parts() -> None:
+def describe(cache: MetadataCache, *indexes: int, leader: int = 1) -> None:
+    cache.apply(update(("a", ID_A, [state(index, leader) for index in indexes])))
+
+
+def numbers(cache: MetadataCache) -> list[int] | None:
+    """The partitions that clients see; None if there is no such topic."""
+    topic = cache.image.topics.get("a")
+    return None if topic is None else [partition.partition for partition in topic.partitions]
+
+
+def test_a_new_topic_is_not_shown_before_its_first_partitions_are_known() -> None:
+    """They come last. A client that saw some of them would take the topic for a smaller one."""
     cache = MetadataCache("cluster")
-    for indexes in ([0, 1], [2], [3, 4], [4], [6], [7], [5]):
-        cache.apply(update(("a", ID_A, [state(index) for index in indexes])))
-    cache.apply(update(("a", ID_A, [])))
-    assert cache.image.topics["a"].partitions == tuple(image(index) for index in range(8))
+    describe(cache, 6, 7)
+    describe(cache, 2, 3, 4, 5)
+    assert numbers(cache) is None
+    assert cache.image.names_by_id == {}
+    describe(cache, 5, leader=2)
+    describe(cache)
+    assert numbers(cache) is None
+    describe(cache, 0, 1)
+    assert numbers(cache) == list(range(8))
+    assert cache.image.topics["a"].partitions[4:6] == (image(4), image(5, 2))
+    assert cache.image.names_by_id == {ID_A: "a"}
+
+
+def test_a_topic_that_grows_keeps_its_partitions_until_all_others_are_known() -> None:
+    cache = MetadataCache("cluster")
+    describe(cache, 0, 1)
+    describe(cache, 6, 7)
+    describe(cache, 1, 4, leader=2)
+    assert cache.image.topics["a"].partitions == (image(0), image(1, 2))
+    describe(cache, 5)
+    describe(cache, 2)
+    assert numbers(cache) == [0, 1]
+    describe(cache, 3)
+    assert numbers(cache) == list(range(8))
+
+
+def test_a_topic_that_is_deleted_before_all_of_it_was_known() -> None:
+    cache = MetadataCache("cluster")
+    describe(cache, 1, 2)
+    describe(cache, 1, leader=LEADER_DURING_DELETE)
+    describe(cache, 2, leader=LEADER_DURING_DELETE)
+    assert numbers(cache) is None
+    describe(cache, 0)
+    assert numbers(cache) == [0], "another one, without ids"
 
 
 def test_a_partition_without_a_leader_stays_in_sight() -> None:
@@ -103,13 +144,13 @@ def test_a_partition_without_a_leader_stays_in_sight() -> None:
     assert cache.image.topics["a"].partitions == (image(0, NO_LEADER),)
 
 
-def test_partitions_being_deleted_go_and_the_topic_with_the_last() -> None:
+def test_a_topic_goes_with_the_first_of_its_partitions_that_are_deleted() -> None:
     cache = MetadataCache("cluster")
     cache.apply(update(("a", ID_A, [state(0), state(1)]), ("b", ID_B, [state(0)])))
     gone = state(0, leader=LEADER_DURING_DELETE), state(1, leader=LEADER_DURING_DELETE)
-    assert cache.apply(update(("a", ID_A, [gone[0]]))) == [TopicPartition("a", 0)]
-    assert cache.image.topics["a"].partitions == (image(1),)
-    assert cache.image.names_by_id == {ID_A: "a", ID_B: "b"}
+    assert cache.apply(update(("a", ID_A, [gone[1]]))) == [TopicPartition("a", 1)]
+    assert list(cache.image.topics) == ["b"]
+    assert cache.image.names_by_id == {ID_B: "b"}
     assert cache.apply(update(("a", ID_A, list(gone)))) == [("a", 0), ("a", 1)]
     assert list(cache.image.topics) == ["b"]
     assert cache.image.names_by_id == {ID_B: "b"}
@@ -144,9 +185,10 @@ def test_partitions_are_found_by_number_also_with_gaps() -> None:
 
 
 def test_what_fills_a_gap_is_in_its_place() -> None:
+    """An Apache Kafka controller does not describe a partition that has never had a leader."""
     cache = MetadataCache("cluster")
-    cache.apply(update(("a", ID_A, [state(2)])))
-    cache.apply(update(("a", ID_A, [state(1)])))
-    assert cache.image.topics["a"].partitions == (image(1), image(2))
-    cache.apply(update(("a", ID_A, [state(2, leader=2)])))
-    assert cache.image.topics["a"].partitions == (image(1), image(2, 2))
+    describe(cache, 0, 2)
+    assert numbers(cache) == [0, 2]
+    describe(cache, 2, leader=2)
+    describe(cache, 1)
+    assert cache.image.topics["a"].partitions == (image(0), image(1), image(2, 2))

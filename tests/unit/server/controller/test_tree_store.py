@@ -10,7 +10,12 @@ from typing import Any
 import pytest
 
 from kavka.server.cluster.control_messages import TopicPartition
-from kavka.server.controller.events import FoundPartition, StateWrite, StoredState
+from kavka.server.controller.events import (
+    CHUNK_PARTITIONS,
+    FoundPartition,
+    StateWrite,
+    StoredState,
+)
 from kavka.server.controller.state import NOT_STORED, Assignment
 from kavka.server.controller.tree_store import (
     DELETES_PER_TRANSACTION_MAX,
@@ -130,6 +135,26 @@ async def test_partitions_are_read_with_their_states() -> None:
             T1, Assignment((0, 1), (1,)), StoredState(SECOND, 0, written.stored[T1].mzxid)
         ),
     )
+
+
+async def test_the_last_partitions_of_a_big_topic_are_read_first() -> None:
+    """So that brokers do not take the first part of it for all."""
+    _, store = await prepared()
+    topics = {
+        name: TopicAssignment(None, {index: (0,) for index in range(count)}, {}, {})
+        for name, count in (("a", 5), ("b", 2 * CHUNK_PARTITIONS), ("c", 3))
+    }
+    read = [
+        [f"{found.tp}" for found in chunk.partitions] async for chunk in store.partitions(topics)
+    ]
+    left = CHUNK_PARTITIONS + 5  # of b, after the first chunk
+    assert [len(chunk) for chunk in read] == [CHUNK_PARTITIONS, CHUNK_PARTITIONS, 8]
+    assert read[0] == [
+        *(f"a-{index}" for index in range(5)),
+        *(f"b-{index}" for index in range(left, 2 * CHUNK_PARTITIONS)),
+    ]
+    assert read[1] == [f"b-{index}" for index in range(5, left)]
+    assert read[2] == [f"b-{index}" for index in range(5)] + ["c-0", "c-1", "c-2"]
 
 
 async def test_a_new_store_adds_partitions() -> None:
