@@ -202,7 +202,7 @@ CLUSTER_BUGS: Final = (
     Bug("the maximal ISR is lost", 5, _maximal_isr_lost, 35),
     Bug("producers are not known after a truncation", 1, _producers_not_rebuilt, 20),
     Bug("a coordinator answers before replication", 1, _coordinator_answers_too_early, 52),
-    Bug("an earlier LeaderAndIsr is taken", 1, _earlier_decision_taken, 32),
+    Bug("an earlier LeaderAndIsr is taken", 1, _earlier_decision_taken, 30),
     Bug("a late answer of AlterPartition is taken", 1, _late_answer_taken, 68),
     Bug("a controller that was replaced still writes", 1, _controller_not_fenced, 26),
     Bug("a controller that was replaced is heard", 1, _earlier_controller_heard, 21),
