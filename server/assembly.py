@@ -83,7 +83,7 @@ def assemble(
     creator: TopicCreator = client or controller
     shared = live, replicas, metadata, internal_topics, creator
     groups = GroupCoordinator(*shared, topic_configs, random)
-    requests.on_metadata.append(groups.metadata_changed)
+    requests.on_metadata.extend([internal_topics.metadata_changed, groups.metadata_changed])
     telemetry = _telemetry(live.now, topic_configs, clock, tasks, jobs, random)
     broker = Broker(
         live=live,

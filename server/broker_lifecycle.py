@@ -76,6 +76,7 @@ class BrokerLifecycle:
             logger.info("broker %d is registered again", broker.settings.broker_id)
             await broker.topic_configs.reload()
             await broker.features.load()
+            await broker.internal_topics.load()
             await broker.controller.rejoin()
         except SESSION_ENDED:
             return  # the next session begins anew

@@ -106,6 +106,11 @@ class UpdateMetadataTopicState(NamedTuple):
     partition_states: tuple[UpdateMetadataPartitionState, ...]
 
 
+def is_deletion(topic: UpdateMetadataTopicState) -> bool:
+    """Whether partitions of a topic are being deleted, and so all of it."""
+    return any(state.leader == LEADER_DURING_DELETE for state in topic.partition_states)
+
+
 class UpdateMetadataEndpoint(NamedTuple):
     port: int
     host: str
@@ -128,6 +133,9 @@ class UpdateMetadata(NamedTuple):
     """Only the changed partitions; others keep their state."""
     live_brokers: tuple[UpdateMetadataBroker, ...]
     """All of them, every time."""
+    is_part: bool = False
+    """Whether its topics have other partitions, which later requests describe: clients get to know
+    of them together."""
 
 
 class StopReplicaPartitionState(NamedTuple):

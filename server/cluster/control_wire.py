@@ -128,13 +128,15 @@ def _by_topic(partitions: Iterable[Any]) -> dict[str, list[Any]]:
 
 
 def update_metadata_request(update: UpdateMetadata) -> UpdateMetadataRequest:
-    """The request in version 8."""
+    """The request in version 8. A part is marked as an incremental update, which means nothing to
+    brokers of Apache Kafka, as it does not come from a controller of KRaft."""
     return UpdateMetadataRequest(
         update.controller_id,
         update.controller_epoch,
         update.broker_epoch,
         update.topic_states,
         [_live_broker(broker) for broker in update.live_brokers],
+        type=update_metadata.INCREMENTAL if update.is_part else 0,
     )
 
 
@@ -162,23 +164,23 @@ def read_update_metadata(
         UpdateMetadataBroker(broker.id, _endpoints(broker, version), broker.rack)
         for broker in request.live_brokers
     )
-    part: list[UpdateMetadataTopicState] = []
+    is_part = version >= update_metadata.TYPE_SINCE and request.type == update_metadata.INCREMENTAL
+    topics: list[UpdateMetadataTopicState] = []
     room = partitions_max
     for name, topic_id, states in _topics(request):
         left = list(states)
-        if not room:
-            yield UpdateMetadata(*head, tuple(part), brokers)
-            part, room = [], partitions_max
-        while True:
-            taken, left = left[:room], left[room:]
-            read = tuple(map(_update_metadata_state, taken))
-            part.append(UpdateMetadataTopicState(name, topic_id, read))
-            room -= len(taken)
-            if not left:
-                break
-            yield UpdateMetadata(*head, tuple(part), brokers)
-            part, room = [], partitions_max
-    yield UpdateMetadata(*head, tuple(part), brokers)
+        if topics and len(left) > room:
+            yield UpdateMetadata(*head, tuple(topics), brokers, is_part)
+            topics, room = [], partitions_max
+        while len(left) > partitions_max:
+            first, left = left[:partitions_max], left[partitions_max:]
+            read = tuple(map(_update_metadata_state, first))
+            topic = UpdateMetadataTopicState(name, topic_id, read)
+            yield UpdateMetadata(*head, (topic,), brokers, is_part=True)
+        read = tuple(map(_update_metadata_state, left))
+        topics.append(UpdateMetadataTopicState(name, topic_id, read))
+        room -= len(left)
+    yield UpdateMetadata(*head, tuple(topics), brokers, is_part)
 
 
 def _update_metadata_state(state: Any) -> UpdateMetadataPartitionState:

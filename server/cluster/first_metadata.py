@@ -15,11 +15,7 @@ from itertools import islice
 from typing import Final
 
 from kavka.seams import Tasks, Timer
-from kavka.server.cluster.control_messages import (
-    LEADER_DURING_DELETE,
-    UpdateMetadata,
-    UpdateMetadataTopicState,
-)
+from kavka.server.cluster.control_messages import UpdateMetadata, is_deletion
 from kavka.server.cluster.metadata_cache import MetadataCache
 from kavka.zktree import paths
 from kavka.zktree.api import Coordination, NoNode
@@ -27,8 +23,8 @@ from kavka.zktree.api import Coordination, NoNode
 logger = logging.getLogger(__name__)
 
 GIVE_UP_S: Final = 5.0
-"""After this time clients get what there is: there may be no controller, or a topic that has no
-partitions yet."""
+"""After this time without an update clients get what there is: there may be no controller, or a
+topic that no controller has seen yet."""
 
 _READS_AT_ONCE: Final = 100
 
@@ -40,7 +36,7 @@ class FirstMetadata:
         self._metadata = metadata
         self._tasks = tasks
         self._missing: dict[str, int] = {}
-        """{topic: how many partitions it has}."""
+        """{topic: how many of its partitions had a state at the start}."""
         self._complete: asyncio.Future[None] = tasks.future()
         self._timer: Timer | None = None
 
@@ -55,7 +51,13 @@ class FirstMetadata:
                     self._missing[name] = len(await partitions)
                 except NoNode:  # it has none yet
                     self._missing[name] = 0
-        self._timer = self._tasks.call_later(GIVE_UP_S, self._give_up)
+        self._await_more()
+
+    def _await_more(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self._complete.done():
+            self._timer = self._tasks.call_later(GIVE_UP_S, self._give_up)
 
     @property
     def is_complete(self) -> bool:
@@ -74,10 +76,12 @@ class FirstMetadata:
         topics = self._metadata.image.topics
         for state in update.topic_states:
             topic, partitions = topics.get(state.topic_name), self._missing.get(state.topic_name, 0)
-            if _is_deletion(state) or (topic and len(topic.partitions) >= partitions):
+            if is_deletion(state) or (topic and len(topic.partitions) >= partitions):
                 self._missing.pop(state.topic_name, None)
         if not self._missing and self._metadata.image.brokers:
             self.end()
+        elif update.topic_states:
+            self._await_more()
 
     def end(self) -> None:
         """From now on clients are answered from the metadata that there is."""
@@ -88,13 +92,9 @@ class FirstMetadata:
 
     def _give_up(self) -> None:
         logger.warning(
-            "the controller has not described %d topics, or not all of their partitions, within "
+            "the controller has not described all partitions of %d topics, and nothing more for "
             "%g s; clients may not find them",
             len(self._missing),
             GIVE_UP_S,
         )
         self.end()
-
-
-def _is_deletion(state: UpdateMetadataTopicState) -> bool:
-    return any(partition.leader == LEADER_DURING_DELETE for partition in state.partition_states)

@@ -3,17 +3,16 @@
 Only the controller's UpdateMetadata changes it, by replacing the image. A reader that takes
 `cache.image` once sees one consistent state.
 
-The controller describes a big topic in parts, the highest partitions first. A producer that knew
-some of them would choose other partitions for its keys, for as long as it keeps metadata. So a new
-topic is in the image once partition 0 is known, and one that grows keeps its partitions until all
-of the others are known.
+The controller describes a big topic in several requests. A producer that knew a part of its
+partitions would choose other ones for its keys, for as long as it keeps metadata. So the image gets
+the new partitions of a topic with the last of these requests.
 """
 
 from __future__ import annotations
 
 import uuid
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Final
@@ -66,7 +65,8 @@ class TopicImage:
     partitions: tuple[PartitionImage, ...]
 
     def partition(self, index: int) -> PartitionImage | None:
-        """The partition with this index, or None; there may be gaps while a topic is created."""
+        """The partition with this index, or None. There may be gaps: controllers of Apache Kafka
+        leave out a partition that has never had a leader."""
         if 0 <= index < len(self.partitions) and self.partitions[index].partition == index:
             return self.partitions[index]
         at = bisect_left(self.partitions, index, key=_NUMBER)
@@ -93,6 +93,7 @@ class MetadataImage:
     brokers: Mapping[int, BrokerImage] = field(default_factory=dict)
     topics: Mapping[str, TopicImage] = field(default_factory=dict)
     names_by_id: Mapping[uuid.UUID, str] = field(default_factory=dict)
+    """Also of topics that `topics` does not have yet: brokers replicate them by then."""
 
 
 class MetadataCache:
@@ -101,7 +102,7 @@ class MetadataCache:
     def __init__(self, cluster_id: str) -> None:
         self.image = MetadataImage(cluster_id)
         self._partial: dict[str, TopicImage] = {}
-        """What is known of topics that are not in the image, or with fewer partitions."""
+        """What is known of topics of which the image has a part, or nothing."""
 
     def apply(self, update: UpdateMetadata) -> list[TopicPartition]:
         """Apply an update. Returns the partitions that are being deleted."""
@@ -110,7 +111,8 @@ class MetadataCache:
         deleted: list[TopicPartition] = []
         for state in update.topic_states:
             name = state.topic_name
-            before = topics.get(name)
+            shown = topics.get(name)
+            before = self._partial.pop(name, shown)
             if before is not None:
                 names_by_id.pop(before.topic_id, None)
             gone = [
@@ -119,16 +121,20 @@ class MetadataCache:
                 if partition.leader == LEADER_DURING_DELETE
             ]
             deleted += gone
-            known = _topic(self._partial.pop(name, before), state)
-            topic = None if gone else _presentable(before, known)
-            if known.partitions and topic is not known:
-                self._partial[name] = known
+            known = _topic(before, state)
+            if known.partitions and known.topic_id != NO_TOPIC_ID:
+                names_by_id[known.topic_id] = name
+            topic: TopicImage | None = known
+            if gone or not known.partitions:
+                topic = None
+            elif update.is_part:
+                topic = _with_partitions_of(shown, known)
             if topic is None:
                 topics.pop(name, None)
             else:
                 topics[name] = topic
-                if topic.topic_id != NO_TOPIC_ID:
-                    names_by_id[topic.topic_id] = name
+            if known.partitions and topic is not known:
+                self._partial[name] = known
         self.image = replace(
             self.image,
             controller_id=update.controller_id,
@@ -144,8 +150,12 @@ def _topic(before: TopicImage | None, state: UpdateMetadataTopicState) -> TopicI
     known: tuple[PartitionImage, ...] = ()
     if before is not None and before.topic_id == state.topic_id:
         known = before.partitions  # else it was deleted and created again
-    if known and _is_part_below(state.partition_states, known[0].partition):
-        known = (*map(_partition, state.partition_states), *known)
+    has_gaps = bool(known) and known[-1].partition != len(known) - 1
+    if not has_gaps and all(
+        partition.partition_index == index and partition.leader != LEADER_DURING_DELETE
+        for index, partition in enumerate(state.partition_states, start=len(known))
+    ):  # the next part of a big topic
+        known += tuple(map(_partition, state.partition_states))
         return TopicImage(state.topic_name, state.topic_id, known)
     partitions = {image.partition: image for image in known}
     for partition in state.partition_states:
@@ -157,22 +167,13 @@ def _topic(before: TopicImage | None, state: UpdateMetadataTopicState) -> TopicI
     return TopicImage(state.topic_name, state.topic_id, in_order)
 
 
-def _is_part_below(states: Sequence[UpdateMetadataPartitionState], index: int) -> bool:
-    """Whether these are the partitions just below one, in order: the next part of a big topic."""
-    return all(
-        state.partition_index == expected and state.leader != LEADER_DURING_DELETE
-        for expected, state in enumerate(states, start=index - len(states))
-    )
-
-
-def _presentable(before: TopicImage | None, known: TopicImage) -> TopicImage | None:
-    """What of a topic may be in the image; `before` is there now. See this module's docstring."""
-    partitions = known.partitions
-    if before is None or before.topic_id != known.topic_id:
-        return known if partitions and partitions[0].partition == 0 else None
-    if partitions[-1].partition == len(partitions) - 1:
-        return known
-    return replace(known, partitions=partitions[: len(before.partitions)])
+def _with_partitions_of(shown: TopicImage | None, known: TopicImage) -> TopicImage | None:
+    """`known`, with no other partitions than those that the image has; None if it has none."""
+    if shown is None or shown.topic_id != known.topic_id:
+        return None
+    numbers = {partition.partition for partition in shown.partitions}
+    partitions = (image for image in known.partitions if image.partition in numbers)
+    return replace(known, partitions=tuple(partitions))
 
 
 def _partition(state: UpdateMetadataPartitionState) -> PartitionImage:

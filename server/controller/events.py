@@ -55,6 +55,12 @@ class TopicsFound(NamedTuple):
     """Those whose deletion an earlier controller may have begun; a `TopicsMarked` follows."""
 
 
+class PartitionsExpected(NamedTuple):
+    """`PartitionsFound` of these partitions follow, chunk by chunk."""
+
+    topics: Mapping[str, Collection[int]]
+
+
 class PartitionsFound(NamedTuple):
     """Partitions of known topics, new or read again after a conflict. At most a chunk."""
 
@@ -100,6 +106,8 @@ class ReevaluatePartitions(NamedTuple):
     dead: tuple[int, ...]
     bounced: tuple[int, ...] = ()
     """Those of `started` that were registered before, in another session."""
+    continued: str = ""
+    """A topic that has partitions in the next chunk, too."""
 
 
 class BrokerLeaving(NamedTuple):
@@ -178,6 +186,7 @@ Event: TypeAlias = (
     BrokerLeaving
     | BrokersChanged
     | TopicsFound
+    | PartitionsExpected
     | PartitionsFound
     | TopicRead
     | TopicsRemoved

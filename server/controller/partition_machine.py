@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Final
 
 from kavka.server.cluster.control_messages import (
@@ -19,7 +20,8 @@ from kavka.server.cluster.control_messages import (
     TopicPartition,
     UpdateMetadataTopicState,
 )
-from kavka.server.controller import reassignments, request_builders
+from kavka.server.controller import reassignments
+from kavka.server.controller.broker_requests import BrokerRequests
 from kavka.server.controller.election import first_state, next_state
 from kavka.server.controller.election_requests import decide_election
 from kavka.server.controller.events import (
@@ -37,12 +39,12 @@ from kavka.server.controller.events import (
     IsrsWritten,
     LeaderAndIsrResponseReceived,
     LogDirsFailed,
+    PartitionsExpected,
     PartitionsFound,
     ReassignmentsStored,
     ReevaluatePartitions,
     RemoveTopic,
     ResendLeaderAndIsr,
-    Send,
     StatesWritten,
     StateWrite,
     StopReplicaResponseReceived,
@@ -66,7 +68,6 @@ from kavka.server.controller.state import (
 from kavka.wire.errors import ApiError, ErrorCode
 
 HISTORY_EVENTS_MAX: Final = 50
-NONE_NEW: Final[Mapping[TopicPartition, Collection[int]]] = {}
 
 
 def chunks(
@@ -90,13 +91,13 @@ class PartitionMachine:
         is_standalone: bool = False,
     ) -> None:
         """`allows_unclean`: whether unclean leader elections are enabled for a topic.
-        `is_standalone`: whether no client is served before all partitions have leaders."""
+        `is_standalone`: whether there is only this broker. It serves clients once all partitions
+        have leaders, and need not hear of what they were before."""
         self.cluster = ClusterState(controller_id, epoch)
         self.history: deque[str] = deque(maxlen=HISTORY_EVENTS_MAX)
         """Summaries of the last events, for the log of an error."""
         self._allows_unclean = allows_unclean
-        self._listener = listener
-        """Name of the inter-broker listener."""
+        self._requests = BrokerRequests(self.cluster, listener)
         self._is_standalone = is_standalone
 
     def handle(self, event: Event) -> list[Command]:
@@ -110,6 +111,8 @@ class PartitionMachine:
                 return self._brokers_changed(event)
             case TopicsFound():
                 return self._topics_found(event)
+            case PartitionsExpected():
+                return self._partitions_expected(event)
             case PartitionsFound():
                 return self._partitions_found(event)
             case TopicRead():
@@ -161,10 +164,12 @@ class PartitionMachine:
         dead = tuple(broker_id for broker_id in before if broker_id not in now)
         bounced = tuple(broker_id for broker_id in started if broker_id in before)
         for broker_id in now:
-            yield self._send_metadata(broker_id, ())
+            yield from self._requests.metadata(broker_id, ())
         if started or dead:
-            for chunk in chunks(list(self.cluster.all_partitions())):
-                yield Enqueue(ReevaluatePartitions(chunk, started, dead, bounced))
+            parts = list(chunks(list(self.cluster.all_partitions())))
+            for part, following in zip_longest(parts, parts[1:], fillvalue=()):
+                continued = following[0].topic if following else ""
+                yield Enqueue(ReevaluatePartitions(part, started, dead, bounced, continued))
 
     def _reevaluate(self, event: ReevaluatePartitions) -> Iterator[Command]:
         live = self.cluster.brokers
@@ -194,11 +199,13 @@ class PartitionMachine:
                 if not {*event.started, *event.dead}.isdisjoint(partition.replicas):
                     touched.append(tp)
         yield from _write(writes)
-        yield from self._send_requests(same, started, described=described)
+        yield from self._requests.states(
+            same, started, described=described, continued=event.continued
+        )
         if touched:  # the offline replicas in the metadata have changed
             for broker_id in live:
                 if broker_id not in started:
-                    yield self._send_metadata(broker_id, touched)
+                    yield from self._requests.metadata(broker_id, touched)
         yield from self._delete_dropped(same, started)
         yield from self._delete_replicas(deleting, started)
 
@@ -214,26 +221,21 @@ class PartitionMachine:
     def _resend_leader_and_isr(self, event: ResendLeaderAndIsr) -> Iterator[Command]:
         """Send LeaderAndIsr unchanged, for the error codes in the response."""
         for broker_id in event.brokers:
-            replicas = [tp for tp in event.partitions if self._may_have(broker_id, tp)]
-            if broker_id in self.cluster.brokers and replicas:
-                yield self._send_leader_and_isr(broker_id, replicas)
-
-    def _may_have(self, broker_id: int, tp: TopicPartition) -> bool:
-        topic, partition = self._find(tp)
-        return (
-            topic is not None
-            and partition is not None
-            and not topic.deleting
-            and partition.state is not None
-            and broker_id in partition.known_assignment.replicas
-            and broker_id not in partition.offline
-        )
+            if broker_id in self.cluster.brokers:
+                yield from self._requests.leader_and_isr(broker_id, event.partitions)
 
     # Topics and their partitions
 
     def _topics_found(self, event: TopicsFound) -> Iterator[Command]:
         for name, topic_id in event.topics.items():
             self.cluster.topics.setdefault(name, Topic(name, topic_id, marked=name in event.marked))
+        return iter(())
+
+    def _partitions_expected(self, event: PartitionsExpected) -> Iterator[Command]:
+        for name, indexes in event.topics.items():
+            if topic := self.cluster.topics.get(name):
+                new = [index for index in indexes if index not in topic.partitions]
+                topic.undescribed.update(dict.fromkeys(new))
         return iter(())
 
     def _topic_read(self, event: TopicRead) -> Iterator[Command]:
@@ -281,7 +283,7 @@ class PartitionMachine:
                 described.append(found.tp)
                 yield Warn(f"{found.tp}: none of its replicas {partition.replicas} is alive")
         yield from _write(writes)
-        yield from self._send_requests(known, list(self.cluster.brokers), described=described)
+        yield from self._requests.states_to_all(known, described=described)
         yield from self._announce(decided, new)
 
     def _states_written(self, event: StatesWritten) -> Iterator[Command]:
@@ -304,7 +306,7 @@ class PartitionMachine:
     ) -> Iterator[Command]:
         """Tell brokers of states that were written, and do what had to wait for that. `new`: see
         `reassignments.end_decision`."""
-        yield from self._send_requests(written, list(self.cluster.brokers), new=new)
+        yield from self._requests.states_to_all(written, new=new)
         yield from self._delete_dropped(written, list(self.cluster.brokers))
         yield from self._store_ends(new)
         # a broker may have died while its leadership was being written
@@ -325,7 +327,7 @@ class PartitionMachine:
             if not topic.deleting:
                 written.append(tp)
         for broker_id in self.cluster.brokers if written else ():
-            yield self._send_metadata(broker_id, written)
+            yield from self._requests.metadata(broker_id, written)
         # a broker may have died while it was being written
         yield from self._decide_all(written)
 
@@ -388,8 +390,7 @@ class PartitionMachine:
             for broker_id in without(partition.dropped, partition.state.isr):
                 dropped.setdefault(broker_id, []).append(tp)
         for broker_id in brokers:
-            if broker_id in dropped:
-                yield self._send_stop_replica(broker_id, dropped[broker_id])
+            yield from self._requests.stop_replica(broker_id, dropped.get(broker_id, ()))
 
     def _store_ends(self, partitions: Iterable[TopicPartition]) -> Iterator[Command]:
         """Write the end of these reassignments to the topics' nodes, if they have ended."""
@@ -500,11 +501,9 @@ class PartitionMachine:
         if not here:
             return
         for broker_id in brokers:
-            yield self._send_metadata(broker_id, here)
+            yield from self._requests.metadata(broker_id, here)
         for broker_id in brokers:
-            replicas = [tp for tp in here if self._has_replica(broker_id, tp)]
-            if replicas:
-                yield self._send_stop_replica(broker_id, replicas)
+            yield from self._requests.stop_replica(broker_id, here)
 
     def _stop_replica_response(self, event: StopReplicaResponseReceived) -> Iterator[Command]:
         broker_id, response = event.broker_id, event.response
@@ -531,50 +530,6 @@ class PartitionMachine:
         if topic.deleting and not topic.removing and not topic.undeleted:
             topic.removing = True
             yield RemoveTopic(topic.name)
-
-    # Sending
-
-    def _send_requests(
-        self,
-        partitions: Sequence[TopicPartition],
-        brokers: Sequence[int],
-        *,
-        described: Sequence[TopicPartition] | None = None,
-        new: Mapping[TopicPartition, Collection[int]] = NONE_NEW,
-    ) -> Iterator[Command]:
-        """LeaderAndIsr to those of `brokers` with a replica, then UpdateMetadata to all, which may
-        describe more: partitions whose states are going to be replaced, or that have none yet.
-        Otherwise brokers would take a topic for one with fewer partitions."""
-        for broker_id in brokers:
-            replicas = [tp for tp in partitions if self._may_have(broker_id, tp)]
-            if replicas:
-                yield self._send_leader_and_isr(broker_id, replicas, new)
-        described = partitions if described is None else described
-        for broker_id in brokers if described else ():
-            yield self._send_metadata(broker_id, described)
-
-    def _send_leader_and_isr(
-        self,
-        broker_id: int,
-        partitions: Sequence[TopicPartition],
-        new: Mapping[TopicPartition, Collection[int]] = NONE_NEW,
-    ) -> Send:
-        request = request_builders.leader_and_isr(
-            self.cluster, broker_id, partitions, new=new, listener=self._listener
-        )
-        return Send(broker_id, request)
-
-    def _send_metadata(self, broker_id: int, partitions: Sequence[TopicPartition]) -> Send:
-        return Send(
-            broker_id, request_builders.update_metadata(self.cluster, broker_id, partitions)
-        )
-
-    def _send_stop_replica(self, broker_id: int, partitions: Sequence[TopicPartition]) -> Send:
-        return Send(broker_id, request_builders.stop_replica(self.cluster, broker_id, partitions))
-
-    def _has_replica(self, broker_id: int, tp: TopicPartition) -> bool:
-        partition = self.cluster.partition(tp)
-        return partition is not None and broker_id in partition.holders
 
     def _find(self, tp: TopicPartition) -> tuple[Topic | None, Partition | None]:
         topic = self.cluster.topics.get(tp.topic)

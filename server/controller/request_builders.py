@@ -89,7 +89,11 @@ def _live_leaders(
 
 
 def update_metadata(
-    cluster: ClusterState, broker_id: int, partitions: Iterable[TopicPartition]
+    cluster: ClusterState,
+    broker_id: int,
+    partitions: Iterable[TopicPartition],
+    *,
+    is_part: bool = False,
 ) -> UpdateMetadata:
     """An UpdateMetadata; it removes partitions of topics being deleted, and those that have no
     state yet have no leader."""
@@ -128,6 +132,7 @@ def update_metadata(
             )
             for broker in cluster.brokers.values()
         ),
+        is_part=is_part,
     )
 
 

@@ -125,6 +125,8 @@ class Topic:
     partitions: dict[int, Partition] = field(default_factory=dict)
     version: int = NOT_STORED
     """Version of the topic's node, whose assignments the partitions have."""
+    undescribed: dict[int, None] = field(default_factory=dict)
+    """New partitions that brokers have yet to hear of. Clients are shown those together."""
     planned: list[Mapping[int, Assignment]] = field(default_factory=list)
     """Of each request that is changing assignments in the node: what it writes, by partition. No
     reassignment ends before the controller has seen that, and the ISRs keep a replica of it."""

@@ -16,6 +16,7 @@ from kavka.server.cluster.control_messages import TopicPartition
 from kavka.server.controller.events import (
     CHUNK_PARTITIONS,
     FoundPartition,
+    PartitionsExpected,
     PartitionsFound,
     StatesWritten,
     StateWrite,
@@ -228,21 +229,19 @@ class TreeStore:
 
     async def partitions(
         self, assignments: Mapping[str, TopicAssignment]
-    ) -> AsyncIterator[PartitionsFound]:
-        """The partitions of topics with their states, chunk by chunk: of a topic that is too big
-        for one, the highest first, as `MetadataCache` needs it."""
+    ) -> AsyncIterator[PartitionsExpected | PartitionsFound]:
+        """The partitions of topics: their numbers, and then with their states, chunk by chunk."""
+        yield PartitionsExpected(
+            {name: tuple(topic.replicas) for name, topic in assignments.items()}
+        )
         waiting: list[FoundPartition] = []
         for name, assignment in assignments.items():
-            rest = sorted(assignment.replicas)
-            while rest:
-                start = max(len(rest) + len(waiting) - CHUNK_PARTITIONS, 0)
-                waiting += (
+            for index in assignment.replicas:
+                waiting.append(
                     FoundPartition(
                         TopicPartition(name, index), assignment_of(assignment, index), None
                     )
-                    for index in rest[start:]
                 )
-                del rest[start:]
                 if len(waiting) == CHUNK_PARTITIONS:
                     yield await self._with_states(waiting)
                     waiting = []

@@ -248,6 +248,7 @@ class Coordinator(ABC, Generic[M]):
         """Start or close the runner of a partition of the topic, when this broker became its leader
         or is its leader no longer."""
         index = replica.log.partition
+        self._deferred.pop(index, None)
         runner = self._runners.get(index)
         if runner is not None:
             if runner.leads:

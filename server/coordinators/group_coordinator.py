@@ -98,8 +98,9 @@ class GroupCoordinator(Coordinator["GroupShard"]):
         )
 
     def load_once_described(self, first_metadata: FirstMetadata) -> None:
-        """Load groups only when the controller has described the cluster to this broker: they would
-        be assigned fewer partitions than a topic has."""
+        """Load groups only when the controller has described the cluster to this broker. Before, a
+        topic may seem to have fewer partitions than it has, and the others would be assigned to
+        nobody."""
         self._first_metadata = first_metadata
         loading = self._load_once_described(first_metadata)
         self._replicas.tasks.spawn(loading, name="load of the groups")

@@ -133,7 +133,7 @@ def _by_id(builder: _ResponseBuilder, ids: Iterable[UUID]) -> Steps[None]:
     image = builder.image
     for topic_id in ids:
         name = image.names_by_id.get(topic_id)
-        if name is None:
+        if name is None or name not in image.topics:
             builder.topics.append(TopicResponse(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID))
         elif builder.may_describe(name):
             yield from builder.add(image.topics[name])

@@ -1,8 +1,8 @@
 """UpdateMetadata: brokers and partitions as Metadata reports them, as the controller says.
 
 Apache Kafka's controllers put all partitions of a cluster into one request. It is applied in parts,
-so clients may see some of its changes before the others. Kavka's controllers send several requests,
-with the same effect.
+so clients may see changes of some topics before those of others. Kavka's controllers send several
+requests, with the same effect.
 """
 
 from __future__ import annotations

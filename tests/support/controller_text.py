@@ -50,7 +50,10 @@ def request_text(request: Request) -> str:
     parts = [f"{those[1:]} {text}" for text, those in names.items()]
     if not parts and isinstance(request, UpdateMetadata):
         parts = [f"live brokers {ids(broker.id for broker in request.live_brokers)}"]
-    return f"{type(request).__name__} {'; '.join(parts)}"
+    name = type(request).__name__
+    if isinstance(request, UpdateMetadata) and request.is_part:
+        name += " in part"
+    return f"{name} {'; '.join(parts)}"
 
 
 def _state(

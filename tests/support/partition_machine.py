@@ -108,6 +108,11 @@ class ControllerMachine:
         """A topic in the tree, with another id than the one of `cluster`."""
         return self._handle(events.TopicsFound({command.words[0]: uuid.UUID(int=78)}))
 
+    def do_expected(self, command: Command) -> Iterator[str]:
+        """The numbers of a topic's partitions in the tree."""
+        name, *numbers = command.words
+        return self._handle(events.PartitionsExpected({name: [int(word) for word in numbers]}))
+
     def do_found(self, command: Command) -> Iterator[str]:
         """A partition in the tree; with `leader`, it has a state there."""
         stored = _stored(command) if "leader" in command else None

@@ -20,6 +20,12 @@ ENDPOINTS_SINCE: Final = 1
 LISTENERS_SINCE: Final = 3
 """Before, endpoints are known by their protocols."""
 
+TYPE_SINCE: Final = 8
+
+INCREMENTAL: Final = 1
+"""A type: the request has some of a cluster's partitions. Kavka's controllers send it with topics
+that have other partitions, which follow."""
+
 
 @message
 class Endpoint:

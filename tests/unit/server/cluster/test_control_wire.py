@@ -110,13 +110,20 @@ def read_whole(message: Any, version: int) -> UpdateMetadata:
 @SOME
 @given(UPDATE_METADATA, st.integers(1, 4))
 def test_update_metadata_in_parts(update: UpdateMetadata, partitions_max: int) -> None:
-    """They say the same together, in the same order."""
+    """They say the same together, in the same order. Those that end within a topic say so."""
     message, _ = sent(update_metadata, control_wire.update_metadata_request(update))
     parts = list(control_wire.read_update_metadata(message, 8, partitions_max=partitions_max))
-    found = []
+    found: list[Any] = []
+    numbers = [
+        number for number, topic in enumerate(update.topic_states) for _ in topic.partition_states
+    ]
     for part in parts:
-        assert part._replace(topic_states=update.topic_states) == update
-        assert sum(len(topic.partition_states) for topic in part.topic_states) <= partitions_max
+        size = sum(len(topic.partition_states) for topic in part.topic_states)
+        assert size <= partitions_max
+        topics = numbers[len(found) + size - 1 : len(found) + size + 1] if size else []
+        ends_within = len(topics) == 2 and topics[0] == topics[1]
+        expected = update._replace(is_part=update.is_part or ends_within)
+        assert part._replace(topic_states=update.topic_states) == expected
         for topic in part.topic_states:
             found += [(topic.topic_name, topic.topic_id, state) for state in topic.partition_states]
     assert found == [
@@ -130,8 +137,8 @@ def test_update_metadata_in_parts(update: UpdateMetadata, partitions_max: int) -
 @given(UPDATE_METADATA)
 def test_update_metadata_is_read_as_it_was_sent(update: UpdateMetadata) -> None:
     message, body = sent(update_metadata, control_wire.update_metadata_request(update))
-    assert (message.is_k_raft_controller, message.type) == (False, 0)
-    assert body.endswith(b"\0"), "the type, which is a tag, was written"
+    assert (message.is_k_raft_controller, message.type) == (False, int(update.is_part))
+    assert update.is_part or body.endswith(b"\0"), "the type, which is a tag, was written"
     assert read_whole(message, 8) == update
 
 
@@ -142,6 +149,7 @@ def test_update_metadata_of_other_versions(version: int, update: UpdateMetadata)
     values = control_requests.values_of_update_metadata(update)
     message = received(update_metadata, version, values)
     expected = update._replace(
+        is_part=False,
         broker_epoch=update.broker_epoch if version >= 5 else -1,
         topic_states=tuple(
             topic._replace(

@@ -111,11 +111,11 @@ async def test_a_request_that_is_cancelled_leaves_the_others_waiting() -> None:
 
 
 async def test_it_gives_up(caplog: pytest.LogCaptureFixture) -> None:
-    """No controller, or a topic that has no partitions yet."""
+    """No controller, or a topic that no controller has seen yet."""
     started = Started()
     await started.begin("a", "b")
     waiting = asyncio.ensure_future(started.first.wait())
     started.update("a")
     await started.tasks.advance(GIVE_UP_S * 1000)
     await waiting
-    assert "has not described 1 topics" in caplog.text
+    assert "has not described all partitions of 1 topics" in caplog.text

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import uuid
 
+import pytest
+
 from kavka.server.cluster.control_messages import (
+    LEADER_DURING_DELETE,
     UpdateMetadata,
     UpdateMetadataBroker,
     UpdateMetadataPartitionState,
@@ -40,14 +43,17 @@ class Tree:
         data = paths.encode_topic(TopicAssignment(TOPIC_ID, replicas, {}, {}))
         await self.session.create(paths.topic(topic), data)
 
-    def describe(self, topic: str, *partitions: int) -> None:
+    def describe(self, topic: str, *partitions: int, leader: int = 1) -> None:
         """An UpdateMetadata with these partitions."""
         states = tuple(
-            UpdateMetadataPartitionState(index, 1, 1, 0, (1,), 0, (1,), ()) for index in partitions
+            UpdateMetadataPartitionState(index, 1, leader, 0, (1,), 0, (1,), ())
+            for index in partitions
         )
         topics = (UpdateMetadataTopicState(topic, TOPIC_ID, states),)
         brokers = (UpdateMetadataBroker(1, (), None),)
-        self.metadata.apply(UpdateMetadata(1, 1, 1, topics, brokers))
+        update = UpdateMetadata(1, 1, 1, topics, brokers)
+        self.metadata.apply(update)
+        self.topics.metadata_changed(update)
 
 
 def run(body: Test) -> None:
@@ -100,6 +106,27 @@ async def test_a_topic_that_grows(tree: Tree, /) -> None:
     tree.describe(GROUP_TOPIC, 0, 1)
     tree.describe(GROUP_TOPIC, 2, 3)
     assert tree.topics.partition_count(GROUP_TOPIC) == 4
+
+
+@with_tree
+async def test_a_deleted_topic_may_come_again_with_fewer_partitions(tree: Tree, /) -> None:
+    """Which this broker does not lead, so that it does not read them."""
+    await tree.create(GROUP_TOPIC, 50)
+    await tree.topics.load()
+    tree.describe(GROUP_TOPIC, 0, leader=LEADER_DURING_DELETE)
+    tree.describe(GROUP_TOPIC, *range(10))
+    assert tree.topics.partition_count(GROUP_TOPIC) == 10
+
+
+@with_tree
+async def test_a_damaged_node_is_an_error_in_the_log(
+    tree: Tree, /, caplog: pytest.LogCaptureFixture
+) -> None:
+    await tree.create(TRANSACTION_TOPIC, 5)
+    await tree.session.create(paths.topic(GROUP_TOPIC), b"{")
+    await tree.topics.load()
+    assert "can't read the partitions of __consumer_offsets" in caplog.text
+    assert tree.topics.partition_count(TRANSACTION_TOPIC) == 5
 
 
 @with_tree

@@ -89,8 +89,9 @@ def test_updates_add_up() -> None:
     assert first.topics["a"].partitions == (image(0), image(1)), "an image does not change"
 
 
-def describe(cache: MetadataCache, *indexes: int, leader: int = 1) -> None:
-    cache.apply(update(("a", ID_A, [state(index, leader) for index in indexes])))
+def describe(cache: MetadataCache, *indexes: int, leader: int = 1, is_part: bool = False) -> None:
+    states = [state(index, leader) for index in indexes]
+    cache.apply(update(("a", ID_A, states))._replace(is_part=is_part))
 
 
 def numbers(cache: MetadataCache) -> list[int] | None:
@@ -99,43 +100,61 @@ def numbers(cache: MetadataCache) -> list[int] | None:
     return None if topic is None else [partition.partition for partition in topic.partitions]
 
 
-def test_a_new_topic_is_not_shown_before_its_first_partitions_are_known() -> None:
-    """They come last. A client that saw some of them would take the topic for a smaller one."""
+def test_a_new_topic_is_shown_with_the_last_of_its_partitions() -> None:
+    """A client that saw some of them would take the topic for a smaller one."""
     cache = MetadataCache("cluster")
-    describe(cache, 6, 7)
-    describe(cache, 2, 3, 4, 5)
+    describe(cache, 0, 1, is_part=True)
+    describe(cache, 4, 5, is_part=True)
+    describe(cache, 5, leader=2, is_part=True)
     assert numbers(cache) is None
-    assert cache.image.names_by_id == {}
-    describe(cache, 5, leader=2)
-    describe(cache)
-    assert numbers(cache) is None
-    describe(cache, 0, 1)
-    assert numbers(cache) == list(range(8))
-    assert cache.image.topics["a"].partitions[4:6] == (image(4), image(5, 2))
-    assert cache.image.names_by_id == {ID_A: "a"}
-
-
-def test_a_topic_that_grows_keeps_its_partitions_until_all_others_are_known() -> None:
-    cache = MetadataCache("cluster")
-    describe(cache, 0, 1)
-    describe(cache, 6, 7)
-    describe(cache, 1, 4, leader=2)
-    assert cache.image.topics["a"].partitions == (image(0), image(1, 2))
-    describe(cache, 5)
+    assert cache.image.names_by_id == {ID_A: "a"}, "followers fetch by this id"
     describe(cache, 2)
-    assert numbers(cache) == [0, 1]
+    assert numbers(cache) == [0, 1, 2, 4, 5], "3 has never had a leader"
+    assert cache.image.topics["a"].partitions[3:] == (image(4), image(5, 2))
     describe(cache, 3)
-    assert numbers(cache) == list(range(8))
+    assert numbers(cache) == list(range(6))
+
+
+def test_a_topic_that_grows_keeps_its_partitions_until_all_new_ones_are_known() -> None:
+    cache = MetadataCache("cluster")
+    describe(cache, 0, 1)
+    describe(cache, 1, 2, 3, leader=2, is_part=True)
+    assert cache.image.topics["a"].partitions == (image(0), image(1, 2))
+    describe(cache, 4, is_part=True)
+    assert numbers(cache) == [0, 1]
+    describe(cache, 5)
+    assert numbers(cache) == list(range(6))
+
+
+def test_a_part_of_a_topic_that_is_known_changes_it() -> None:
+    """A controller that begins describes all topics, to brokers too that know them."""
+    cache = MetadataCache("cluster")
+    describe(cache, 0, 2, 3)
+    describe(cache, 0, 2, leader=2, is_part=True)
+    assert cache.image.topics["a"].partitions == (image(0, 2), image(2, 2), image(3))
+    describe(cache, 3, leader=2)
+    assert cache.image.topics["a"].partitions == (image(0, 2), image(2, 2), image(3, 2))
+
+
+def test_a_part_of_a_topic_that_was_created_again() -> None:
+    cache = MetadataCache("cluster")
+    describe(cache, 0, 1)
+    cache.apply(update(("a", ID_B, [state(0)]))._replace(is_part=True))
+    assert numbers(cache) is None
+    assert cache.image.names_by_id == {ID_B: "a"}
+    cache.apply(update(("a", ID_B, [state(1)])))
+    assert cache.image.topics == {"a": TopicImage("a", ID_B, (image(0), image(1)))}
 
 
 def test_a_topic_that_is_deleted_before_all_of_it_was_known() -> None:
     cache = MetadataCache("cluster")
-    describe(cache, 1, 2)
+    describe(cache, 1, 2, is_part=True)
     describe(cache, 1, leader=LEADER_DURING_DELETE)
     describe(cache, 2, leader=LEADER_DURING_DELETE)
     assert numbers(cache) is None
+    assert cache.image.names_by_id == {}
     describe(cache, 0)
-    assert numbers(cache) == [0], "another one, without ids"
+    assert numbers(cache) == [0], "nothing is left of the others"
 
 
 def test_a_partition_without_a_leader_stays_in_sight() -> None:
@@ -150,7 +169,6 @@ def test_a_topic_goes_with_the_first_of_its_partitions_that_are_deleted() -> Non
     gone = state(0, leader=LEADER_DURING_DELETE), state(1, leader=LEADER_DURING_DELETE)
     assert cache.apply(update(("a", ID_A, [gone[1]]))) == [TopicPartition("a", 1)]
     assert list(cache.image.topics) == ["b"]
-    assert cache.image.names_by_id == {ID_B: "b"}
     assert cache.apply(update(("a", ID_A, list(gone)))) == [("a", 0), ("a", 1)]
     assert list(cache.image.topics) == ["b"]
     assert cache.image.names_by_id == {ID_B: "b"}

@@ -13,6 +13,8 @@ from kavka.server.cluster.control_messages import TopicPartition
 from kavka.server.controller.events import (
     CHUNK_PARTITIONS,
     FoundPartition,
+    PartitionsExpected,
+    PartitionsFound,
     StateWrite,
     StoredState,
 )
@@ -128,7 +130,8 @@ async def test_partitions_are_read_with_their_states() -> None:
     assert version == 0
     await session.set(paths.topic("t"), paths.encode_topic(assignment))
     assert [event.kind for event in seen] == [WatchKind.DATA_CHANGED]
-    (found,) = [chunk async for chunk in store.partitions({"t": assignment})]
+    _, found = [event async for event in store.partitions({"t": assignment})]
+    assert isinstance(found, PartitionsFound)
     assert found.partitions == (
         FoundPartition(T0, Assignment((0,)), None),
         FoundPartition(
@@ -137,24 +140,21 @@ async def test_partitions_are_read_with_their_states() -> None:
     )
 
 
-async def test_the_last_partitions_of_a_big_topic_are_read_first() -> None:
-    """So that brokers do not take the first part of it for all."""
+async def test_the_partitions_of_big_topics_are_announced_and_read_in_chunks() -> None:
     _, store = await prepared()
+    counts = {"a": 5, "b": 2 * CHUNK_PARTITIONS, "c": 3}
     topics = {
         name: TopicAssignment(None, {index: (0,) for index in range(count)}, {}, {})
-        for name, count in (("a", 5), ("b", 2 * CHUNK_PARTITIONS), ("c", 3))
+        for name, count in counts.items()
     }
-    read = [
-        [f"{found.tp}" for found in chunk.partitions] async for chunk in store.partitions(topics)
+    expected, *chunks = [event async for event in store.partitions(topics)]
+    assert expected == PartitionsExpected({name: tuple(topics[name].replicas) for name in counts})
+    found = [chunk.partitions for chunk in chunks if isinstance(chunk, PartitionsFound)]
+    assert [len(partitions) for partitions in found] == [CHUNK_PARTITIONS, CHUNK_PARTITIONS, 8]
+    read = [partition.tp for partitions in found for partition in partitions]
+    assert read == [
+        TopicPartition(name, index) for name, count in counts.items() for index in range(count)
     ]
-    left = CHUNK_PARTITIONS + 5  # of b, after the first chunk
-    assert [len(chunk) for chunk in read] == [CHUNK_PARTITIONS, CHUNK_PARTITIONS, 8]
-    assert read[0] == [
-        *(f"a-{index}" for index in range(5)),
-        *(f"b-{index}" for index in range(left, 2 * CHUNK_PARTITIONS)),
-    ]
-    assert read[1] == [f"b-{index}" for index in range(5, left)]
-    assert read[2] == [f"b-{index}" for index in range(5)] + ["c-0", "c-1", "c-2"]
 
 
 async def test_a_new_store_adds_partitions() -> None:

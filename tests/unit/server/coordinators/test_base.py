@@ -173,6 +173,28 @@ async def test_the_leader_of_the_partition_is_the_coordinator(
 
 @KINDS
 @scenario()
+async def test_a_partition_that_was_to_be_loaded_and_has_another_leader_is_not_loading(
+    broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch, kind: Kind
+) -> None:
+    answers: list[ErrorCode] = []
+
+    def lose(module: str) -> None:
+        replica = broker.replica(kind.topic, kind.of(broker).partition_of("g"))
+        if replica.partition.is_leader:
+            answers.append(error_code_of(lambda: kind.read(broker)))
+            replica.partition.follow(next_term(replica, leader=2))
+            replica.role_changed()
+            answers.append(error_code_of(lambda: kind.read(broker)))
+
+    monkeypatch.setattr("kavka.server.runtime.lazy_imports.import_module", lose)
+    making = asyncio.ensure_future(make(broker, kind))
+    await broker.advance(0)
+    await making
+    assert answers == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR]
+
+
+@KINDS
+@scenario()
 async def test_a_change_in_the_same_leader_epoch_reloads_nothing(
     broker: MemoryBroker, kind: Kind
 ) -> None:
