@@ -74,7 +74,11 @@ class BrokerRequests:
         """UpdateMetadata; another one, marked as a part, for topics of which other partitions
         follow: the topic `continued`, and those that have partitions no broker has heard of."""
         topics = {tp.topic: self._cluster.topics[tp.topic] for tp in partitions}
-        in_part = [name for name, topic in topics.items() if topic.undescribed or name == continued]
+        in_part = [
+            name
+            for name, topic in topics.items()
+            if (topic.undescribed or name == continued) and not topic.deleting
+        ]
         whole = [tp for tp in partitions if tp.topic not in in_part] if in_part else partitions
         parts = [tp for tp in partitions if tp.topic in in_part] if in_part else ()
         build = partial(request_builders.update_metadata, self._cluster, broker_id)
